@@ -1,0 +1,113 @@
+"""A matrix of low rank, kept as its singular value decomposition."""
+
+from __future__ import annotations
+
+from typing import Any, SupportsIndex
+
+import numpy as np
+import scipy.linalg
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class LowRank:
+    """L = u · diag(s) · vt, with orthonormal columns in ``u`` and rows in ``vt``.
+
+    Memory (m + n + 1)·r. ``np.asarray(L)`` makes the m × n array, ``L[i:j]`` the rows i to j of it as an array,
+    ``L @ x`` costs (m + n)·r.
+
+    >>> import numpy as np
+    >>> from rankwolf import LowRank
+    >>> L = LowRank.from_factors(np.array([[1.0], [2.0]]), np.array([[3.0], [4.0]]))
+    >>> L.rank, L.shape
+    (1, (2, 2))
+    >>> np.round(L[1:], 6)
+    array([[6., 8.]])
+    """
+
+    def __init__(self, u: Array, s: Array, vt: Array) -> None:
+        self.u, self.s, self.vt = u, s, vt
+
+    @classmethod
+    def from_factors(cls, left: Array, right: Array) -> LowRank:
+        """Decompose left · rightᵀ: two thin QR factorisations and a small SVD, (m + n)·r²."""
+        if left.shape[1] == 0:
+            return cls.zeros((left.shape[0], right.shape[0]), left.dtype)
+        q_left, r_left = np.linalg.qr(left.astype(np.float64, copy=False))
+        q_right, r_right = np.linalg.qr(right.astype(np.float64, copy=False))
+        u, s, vt = scipy.linalg.svd(r_left @ r_right.T, full_matrices=False)
+        # Below this, a singular value is rounding of the factors, not part of the matrix.
+        floor = s[0] * np.finfo(left.dtype).eps * max(left.shape[0], right.shape[0]) ** 0.5 if s.size else 0.0
+        rank = int(np.count_nonzero(s > floor))
+        dtype = left.dtype
+        return cls(
+            (q_left @ u[:, :rank]).astype(dtype, copy=False),
+            s[:rank].astype(np.float64, copy=False),
+            (vt[:rank] @ q_right.T).astype(dtype, copy=False),
+        )
+
+    @classmethod
+    def zeros(cls, shape: tuple[int, int], dtype: Any = np.float64) -> LowRank:
+        """The zero matrix."""
+        return cls(np.zeros((shape[0], 0), dtype), np.zeros(0), np.zeros((0, shape[1]), dtype))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(m, n)."""
+        return self.u.shape[0], self.vt.shape[1]
+
+    @property
+    def rank(self) -> int:
+        """The number of singular values kept."""
+        return int(self.s.size)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Element type of the dense form."""
+        return self.u.dtype
+
+    @property
+    def T(self) -> LowRank:  # noqa: N802
+        """The transpose, without a copy."""
+        return LowRank(self.vt.T, self.s, self.u.T)
+
+    @property
+    def nuclear_norm(self) -> float:
+        """‖L‖_*, the sum of the singular values."""
+        return float(np.sum(self.s))
+
+    def factors(self) -> tuple[Array, Array]:
+        """(U, V) with L = U Vᵀ and the singular values shared evenly: ‖U‖² = ‖V‖² = ‖L‖_*."""
+        root = np.sqrt(self.s).astype(self.dtype)
+        return self.u * root, np.ascontiguousarray(self.vt.T) * root
+
+    def __getitem__(self, rows: slice | SupportsIndex | Array) -> Array:
+        scaled = self.s.astype(self.dtype)[:, None] * self.vt
+        product: Array = self.u[rows] @ scaled
+        return product
+
+    def __matmul__(self, other: Array) -> Array:
+        product: Array = self.u @ (
+            self.s.astype(self.dtype)[:, None] * (self.vt @ other)
+            if np.ndim(other) == 2
+            else self.s.astype(self.dtype) * (self.vt @ other)
+        )
+        return product
+
+    def __rmatmul__(self, other: Array) -> Array:
+        product: Array = ((other @ self.u) * self.s.astype(self.dtype)) @ self.vt
+        return product
+
+    # Let NumPy hand ``array @ L`` to __rmatmul__ instead of making L dense first.
+    __array_priority__ = 1000.0
+    __array_ufunc__ = None
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError("A LowRank has no dense form to share: np.asarray(L) makes one.")
+        dense: Array = self[:]
+        return dense if dtype is None else dense.astype(dtype, copy=False)
+
+    def __repr__(self) -> str:
+        top = ", ".join(f"{x:.4g}" for x in self.s[:4]) + (", …" if self.rank > 4 else "")
+        return f"LowRank({self.shape[0]} × {self.shape[1]}, rank {self.rank}, singular values [{top}])"

@@ -1,0 +1,397 @@
+"""The tasks that entry-wise solvers run over the tiles of a matrix.
+
+Notation, as in the design: D = P_Ω(M − L) is the residual, G = clip(D, ±limit), S = D − G. The gradient of the smooth
+part with respect to L is −G. With ``limit`` = ∞ nothing is clipped and G = D.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.sparse
+
+from rankwolf import kernels
+from rankwolf.lowrank import LowRank
+from rankwolf.sources import Array, Source, Sums, Task
+
+
+@dataclass
+class ResidualSums(Sums):
+    """Inner products of G, S, L = M − D and M, and GᵀG·block."""
+
+    values: Array
+    product: Array
+
+    @property
+    def g_squared(self) -> float:
+        """‖G‖²_F."""
+        return float(self.values[0])
+
+    @property
+    def s_norm(self) -> float:
+        """‖S‖₁."""
+        return float(self.values[1])
+
+    @property
+    def s_squared(self) -> float:
+        """‖S‖²_F."""
+        return float(self.values[2])
+
+    @property
+    def s_dot_l(self) -> float:
+        """⟨S, L⟩."""
+        return float(self.values[3])
+
+    @property
+    def g_dot_l(self) -> float:
+        """⟨G, L⟩."""
+        return float(self.values[4])
+
+    @property
+    def l_squared(self) -> float:
+        """‖P_Ω L‖²_F."""
+        return float(self.values[5])
+
+    @property
+    def nonzeros(self) -> int:
+        """How many entries of S are not zero."""
+        return round(float(self.values[6]))
+
+    @property
+    def g_dot_m(self) -> float:
+        """⟨G, M⟩."""
+        return float(self.values[7])
+
+
+class MoveResidual(Task[ResidualSums]):
+    """D ← keep·D + gain·(M − left·rightᵀ) on Ω, its sums, and a block carried along: GᵀG·block.
+
+    Rows: the residual D (overwritten) and ``left``. One read of M, one read and one write of D.
+    """
+
+    def __init__(self, keep: float, gain: float, right: Array, limit: float, block: Array) -> None:
+        self.keep, self.gain, self.limit = keep, gain, limit
+        self.right, self.block = right, block
+
+    def start(self) -> ResidualSums:
+        """Zeros."""
+        return ResidualSums(np.zeros(8), np.zeros(self.block.shape))
+
+    def visit(self, sums: ResidualSums, tile: Array, *rows: Array) -> None:
+        """Move one tile."""
+        residual, left = rows[0], rows[1]
+        clipped = np.empty_like(residual)
+        rank_one = (self.gain * left[:, 0]).astype(residual.dtype)
+        kernels.move_residual(
+            tile, residual, self.keep, self.gain, rank_one, self.right, self.limit, clipped, sums.values
+        )
+        self.finish(sums, tile, clipped, *rows)
+        sums.product += clipped.T @ (clipped @ self.block)
+
+    def finish(self, sums: ResidualSums, tile: Array, clipped: Array, *rows: Array) -> None:
+        """A place for a subclass to correct single entries before the products."""
+
+
+class MoveResidualAndEntry(MoveResidual):
+    """The same with one more entry: D at (the row where ``spike`` is not zero, ``column``) loses gain·spike.
+
+    Plain Frank-Wolfe puts S into the residual, one entry at a time; nothing is clipped then, so G = D. Rows: D, left,
+    spike.
+    """
+
+    def __init__(self, keep: float, gain: float, right: Array, block: Array, column: int) -> None:
+        super().__init__(keep, gain, right, np.inf, block)
+        self.column = column
+
+    def finish(self, sums: ResidualSums, tile: Array, clipped: Array, *rows: Array) -> None:
+        """Change the entry, and the sums that it is part of."""
+        residual, spike = rows[0], rows[2]
+        for i in np.flatnonzero(spike[:, 0]):
+            m, old = float(tile[i, self.column]), float(residual[i, self.column])
+            new = old - self.gain * float(spike[i, 0])
+            sums.values[0] += new * new - old * old
+            sums.values[4] += new * (m - new) - old * (m - old)
+            sums.values[5] += (m - new) ** 2 - (m - old) ** 2
+            sums.values[7] += (new - old) * m
+            residual[i, self.column] = clipped[i, self.column] = new
+
+
+@dataclass
+class ProductSums(Sums):
+    """GᵀG·block."""
+
+    product: Array
+
+
+class MultiplyResidual(Task[ProductSums]):
+    """GᵀG·block from the residual alone. Rows: D. The tile itself is not looked at."""
+
+    def __init__(self, block: Array, limit: float) -> None:
+        self.block, self.limit = block, limit
+
+    def start(self) -> ProductSums:
+        """Zeros."""
+        return ProductSums(np.zeros(self.block.shape))
+
+    def visit(self, sums: ProductSums, tile: Array, *rows: Array) -> None:
+        """Two products with one tile."""
+        clipped = np.clip(rows[0], -self.limit, self.limit) if np.isfinite(self.limit) else rows[0]
+        sums.product += clipped.T @ (clipped @ self.block)
+
+
+@dataclass
+class AtomSums(Sums):
+    """For the atom left·rightᵀ with left = G·right: ‖left‖², ‖P_Ω(atom)‖², ⟨atom, L⟩, ⟨atom, S⟩."""
+
+    values: Array
+
+
+class AlignAtom(Task[AtomSums]):
+    """left ← G·right, with what the step size needs of the atom. Rows: D, left (overwritten). One read of M and D."""
+
+    def __init__(self, right: Array, limit: float) -> None:
+        self.right, self.limit = right, limit
+
+    def start(self) -> AtomSums:
+        """Zeros."""
+        return AtomSums(np.zeros(4))
+
+    def visit(self, sums: AtomSums, tile: Array, *rows: Array) -> None:
+        """One tile of the atom."""
+        kernels.align_with(tile, rows[0], self.limit, self.right, rows[1], sums.values)
+
+
+@dataclass
+class LargestEntry(Sums):
+    """The entry of largest magnitude in D, its place, and M there."""
+
+    value: float = 0.0
+    row: int = 0
+    column: int = 0
+    observed: float = 0.0
+
+    def add(self, other: LargestEntry) -> None:
+        """Keep the larger one, the first of equals."""
+        if abs(other.value) > abs(self.value):
+            self.value, self.row, self.column, self.observed = (
+                other.value,
+                other.row,
+                other.column,
+                other.observed,
+            )
+
+
+class FindLargest(Task[LargestEntry]):
+    """The ℓ1 ball's linear oracle on the residual. Rows: D, row numbers."""
+
+    def start(self) -> LargestEntry:
+        """No entry yet."""
+        return LargestEntry()
+
+    def visit(self, sums: LargestEntry, tile: Array, *rows: Array) -> None:
+        """The largest of one tile."""
+        residual, numbers = rows
+        i, j = kernels.largest_entry(residual)
+        sums.add(LargestEntry(float(residual[i, j]), int(numbers[i, 0]), int(j), float(tile[i, j])))
+
+
+@dataclass
+class ExcessSums(Sums):
+    """Σ max(|D| − θ, 0) and how many entries exceed θ."""
+
+    total: float = 0.0
+    count: float = 0.0
+
+
+class MeasureExcess(Task[ExcessSums]):
+    """What one Newton step of the ℓ1 projection asks of the residual. Rows: D."""
+
+    def __init__(self, threshold: float) -> None:
+        self.threshold = threshold
+
+    def start(self) -> ExcessSums:
+        """Zeros."""
+        return ExcessSums()
+
+    def visit(self, sums: ExcessSums, tile: Array, *rows: Array) -> None:
+        """One tile."""
+        total, count = kernels.excess_over(rows[0], self.threshold)
+        sums.add(ExcessSums(total, count))
+
+
+def projection_threshold(source: Source, residual: Array, radius: float, guess: float) -> float:
+    """θ with Σ max(|D| − θ, 0) = radius, by Newton's method on that convex piecewise-linear function of θ.
+
+    Each step is one pass; from a warm ``guess`` three or four are enough. 0 where D is inside the ball. A step from the
+    left of the root never passes it; one from the right may fall below zero, where it restarts from zero.
+    """
+    theta = max(guess, 0.0)
+    for _ in range(100):
+        excess = source.run(MeasureExcess(theta), residual)
+        if excess.total <= radius and theta == 0.0:
+            return 0.0
+        step = (excess.total - radius) / excess.count if excess.count else -theta
+        if abs(step) <= 1e-15 * theta or (step == 0.0 and theta > 0.0):
+            break
+        # In float32 the sums themselves carry 1e-7: stop when the step is below that and the root is passed.
+        if 0.0 < theta and abs(step) < 4.0 * np.finfo(residual.dtype).eps * theta:
+            theta = max(theta + step, 0.0)
+            break
+        theta = max(theta + step, 0.0)
+    return theta
+
+
+@dataclass
+class HuberSums(Sums):
+    """‖G‖², ‖S‖₁, nnz(S), ⟨G, M⟩ for a given L, and GᵀG·block."""
+
+    values: Array
+    product: Array = field(default_factory=lambda: np.zeros((0, 0)))
+
+    @property
+    def g_squared(self) -> float:
+        """‖G‖²_F: with S = D − G this is the misfit ‖P_Ω(L + S − M)‖²."""
+        return float(self.values[0])
+
+    @property
+    def s_norm(self) -> float:
+        """‖S‖₁."""
+        return float(self.values[1])
+
+    @property
+    def nonzeros(self) -> int:
+        """How many entries of S are not zero."""
+        return round(float(self.values[2]))
+
+    @property
+    def g_dot_m(self) -> float:
+        """⟨G, M⟩."""
+        return float(self.values[3])
+
+
+class EvaluateFactors(Task[HuberSums]):
+    """G, S and their sums for L = left·rightᵀ, and GᵀG·block for a block of probes. Rows: left.
+
+    Nothing of the matrix's size is kept: 2r + 4q operations an entry for rank r and q probes.
+    """
+
+    def __init__(self, right: Array, limit: float, block: Array | None = None) -> None:
+        self.right, self.limit = np.ascontiguousarray(right.T), limit
+        self.block = (
+            np.zeros((right.shape[0], 0), right.dtype) if block is None else block.astype(right.dtype)
+        )
+
+    def start(self) -> HuberSums:
+        """Zeros."""
+        return HuberSums(np.zeros(4), np.zeros(self.block.shape))
+
+    def visit(self, sums: HuberSums, tile: Array, *rows: Array) -> None:
+        """One tile."""
+        work = rows[0] @ self.right
+        kernels.clip_residual(tile, work, self.limit, sums.values)
+        if self.block.shape[1]:
+            sums.product += work.T @ (work @ self.block)
+
+
+def evaluate(source: Source, low_rank: LowRank, limit: float) -> HuberSums:
+    """The sums of G and S at ``low_rank`` (as the source sees it, not as the user does)."""
+    left, right = low_rank.factors()
+    rows = np.ascontiguousarray(left.astype(source.dtype, copy=False))
+    return source.run(EvaluateFactors(right.astype(source.dtype, copy=False), limit), rows)
+
+
+@dataclass
+class MisfitSums(Sums):
+    """‖P_Ω(L + S − M)‖²."""
+
+    squared: float = 0.0
+
+
+class MisfitOfPair(Task[MisfitSums]):
+    """The misfit of L = left·rightᵀ and a stored S. Rows: left, row numbers."""
+
+    def __init__(self, right: Array, sparse: scipy.sparse.csr_array) -> None:
+        self.right, self.sparse = np.ascontiguousarray(right.T), sparse
+
+    def start(self) -> MisfitSums:
+        """Zero."""
+        return MisfitSums()
+
+    def visit(self, sums: MisfitSums, tile: Array, *rows: Array) -> None:
+        """One tile."""
+        left, numbers = rows
+        sparse = self.sparse[int(numbers[0, 0]) : int(numbers[-1, 0]) + 1].toarray()
+        misfit = np.nan_to_num(tile - left @ self.right - sparse, copy=False, nan=0.0)
+        sums.squared += float(np.sum(np.square(misfit), dtype=np.float64))
+
+
+def misfit_of_pair(source: Source, low_rank: LowRank, sparse: scipy.sparse.csr_array) -> float:
+    """‖P_Ω(L + S − M)‖² for a stored S."""
+    left, right = (np.ascontiguousarray(f.astype(source.dtype, copy=False)) for f in low_rank.factors())
+    return source.run(MisfitOfPair(right, sparse), left, np.arange(source.shape[0])[:, None]).squared
+
+
+@dataclass
+class GramSums(Sums):
+    """YᵀY for a matrix Y of the data's size, a few scalars, and a panel in which tiles wait for a product."""
+
+    values: Array
+    gram: Array
+    panel: Array
+    waiting: int = 0
+
+    def add(self, other: GramSums) -> None:
+        """The panels are empty by now."""
+        self.values += other.values
+        self.gram += other.gram
+
+
+class GramTask(Task[GramSums]):
+    """YᵀY where Y is made from the data tile by tile; tiles are gathered until a product is worth its call.
+
+    Memory: two n × n arrays for each thread.
+    """
+
+    def __init__(self, source: Source, dtype: np.dtype[np.generic], values: int) -> None:
+        self.columns, self.dtype, self.value_count = source.shape[1], dtype, values
+        self.panel_rows = max(source.tile_rows, min(source.shape))
+
+    def start(self) -> GramSums:
+        """Zeros, and an empty panel."""
+        n = self.columns
+        return GramSums(
+            np.zeros(self.value_count), np.zeros((n, n)), np.empty((self.panel_rows, n), self.dtype)
+        )
+
+    def visit(self, sums: GramSums, tile: Array, *rows: Array) -> None:
+        """Make one tile of Y in the panel."""
+        if sums.waiting + tile.shape[0] > self.panel_rows:
+            self.close(sums)
+        self.fill(sums.panel[sums.waiting : sums.waiting + tile.shape[0]], sums.values, tile, *rows)
+        sums.waiting += tile.shape[0]
+
+    def close(self, sums: GramSums) -> None:
+        """Multiply what waits."""
+        if sums.waiting:
+            ready = sums.panel[: sums.waiting]
+            sums.gram += ready.T @ ready
+            sums.waiting = 0
+
+    @abstractmethod
+    def fill(self, out: Array, values: Array, tile: Array, *rows: Array) -> None:
+        """Write the rows of Y that belong to ``tile`` into ``out``; add to ``values``."""
+
+
+class GramOfClipped(GramTask):
+    """C = GᵀG for G = clip(P_Ω(M − left·rightᵀ), ±limit), with the sums of :class:`HuberSums`. Rows: left."""
+
+    def __init__(self, right: Array, limit: float, source: Source) -> None:
+        super().__init__(source, source.dtype, values=4)
+        self.right, self.limit = np.ascontiguousarray(right.T), limit
+
+    def fill(self, out: Array, values: Array, tile: Array, *rows: Array) -> None:
+        """One tile of G."""
+        np.matmul(rows[0], self.right, out=out)
+        kernels.clip_residual(tile, out, self.limit, values)

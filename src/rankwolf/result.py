@@ -1,0 +1,225 @@
+"""What a run gives back: the two parts, how good they are, why it ended, and what happened on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from enum import Enum
+from pathlib import Path
+from typing import Any, SupportsIndex
+
+import numpy as np
+import scipy.sparse
+
+from rankwolf.lowrank import LowRank
+from rankwolf.oracles import l1
+from rankwolf.sources import Array, Source
+
+
+class Status(Enum):
+    """Why a run ended: a sentence for people, a name for programs."""
+
+    GAP_REACHED = "The certified relative gap is at or below tol."
+    PAPER_RULE = "The objective changed by at most tol, relatively, in five iterations in a row."
+    ITERATION_LIMIT = "The iteration limit was reached."
+    TIME_LIMIT = "The time limit was reached."
+    CALLBACK = "The callback asked to stop."
+    NO_PROGRESS = (
+        "Neither the objective nor the certificate improves any more at this floating-point precision."
+    )
+    NOT_FINITE = "The objective is not finite any more; data of another scale may help."
+
+    @property
+    def converged(self) -> bool:
+        """Whether the run ended because it reached what was asked for."""
+        return self in (Status.GAP_REACHED, Status.PAPER_RULE)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One iteration. ``gap`` is the objective less the best lower bound so far; NaN before there is a bound."""
+
+    iteration: int
+    passes: int
+    objective: float
+    gap: float
+    relative_gap: float
+    rank: int
+    nonzeros: int
+    step_size: float
+    sparse_step_size: float
+    surrogate_gap: float
+    seconds: float
+
+
+class SparsePart(ABC):
+    """S: slices of rows, ``nnz``, ``to_scipy()``, ``np.asarray``; it need not exist anywhere as a whole."""
+
+    def __init__(self, shape: tuple[int, int], dtype: np.dtype[Any], nnz: int) -> None:
+        self.shape, self.dtype, self.nnz = shape, dtype, nnz
+
+    @abstractmethod
+    def rows(self, start: int, stop: int) -> Array:
+        """Rows ``start`` to ``stop`` as a dense array."""
+
+    def __getitem__(self, key: slice | SupportsIndex) -> Array:
+        if isinstance(key, slice):
+            start, stop, step = key.indices(self.shape[0])
+            return self.rows(start, max(start, stop)) if step == 1 else np.asarray(self)[key]
+        index = range(self.shape[0])[key]
+        return self.rows(index, index + 1)[0]
+
+    def blocks(self, rows_at_once: int | None = None) -> Iterator[tuple[int, Array]]:
+        """(first row, rows) from top to bottom, a few rows at a time."""
+        step = rows_at_once or max(1, 2**20 // max(1, self.shape[1]))
+        for start in range(0, self.shape[0], step):
+            yield start, self.rows(start, min(start + step, self.shape[0]))
+
+    def to_scipy(self) -> scipy.sparse.csr_array:
+        """As a CSR array."""
+        parts = [scipy.sparse.csr_array(block) for _, block in self.blocks()]
+        return scipy.sparse.csr_array(scipy.sparse.vstack(parts, format="csr", dtype=self.dtype))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError("The sparse part has no dense form to share: np.asarray(S) makes one.")
+        dense = self.rows(0, self.shape[0])
+        return dense if dtype is None else dense.astype(dtype, copy=False)
+
+    def __repr__(self) -> str:
+        share = self.nnz / max(1, self.shape[0] * self.shape[1])
+        return (
+            f"{type(self).__name__}({self.shape[0]} × {self.shape[1]}, {self.nnz:,} non-zeros, {share:.2%})"
+        )
+
+
+class ThresholdedResidual(SparsePart):
+    """S = T_θ(P_Ω(M − L)): computed from the data and L when asked for, never stored."""
+
+    def __init__(self, source: Source, low_rank: LowRank, threshold: float, nnz: int) -> None:
+        super().__init__(low_rank.shape, source.dtype, nnz)
+        self._source, self._low_rank, self.threshold = source, low_rank, threshold
+
+    def rows(self, start: int, stop: int) -> Array:
+        """Read the data again, subtract L, threshold."""
+        data = self._source.read_user_rows(start, stop)
+        residual = data - self._low_rank[start:stop].astype(data.dtype, copy=False)
+        return np.nan_to_num(l1.soft_threshold(residual, self.threshold), copy=False, nan=0.0)
+
+
+class StoredSparse(SparsePart):
+    """S in compressed rows."""
+
+    def __init__(self, matrix: scipy.sparse.csr_array) -> None:
+        super().__init__((int(matrix.shape[0]), int(matrix.shape[1])), matrix.dtype, int(matrix.nnz))
+        self._matrix = matrix
+
+    def rows(self, start: int, stop: int) -> Array:
+        """Make a few rows dense."""
+        dense: Array = self._matrix[start:stop].toarray()
+        return dense
+
+    def to_scipy(self) -> scipy.sparse.csr_array:
+        """A copy of what is stored."""
+        return self._matrix.copy()
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """M ≈ L + S, with a bound on how far the pair is from the optimum.
+
+    ``objective`` is evaluated once more for the pair that is returned; ``gap`` is its distance to a certified lower
+    bound, so the optimum lies in [objective − gap, objective]. ``gap_is_proved`` is False where ‖G‖₂ was too large a
+    matrix's norm to be bounded by a factorisation and rests on a converged Lanczos process (:mod:`rankwolf.certificate`).
+    """
+
+    low_rank: LowRank
+    sparse: SparsePart
+    objective: float
+    gap: float
+    relative_gap: float
+    gap_is_proved: bool
+    status: Status
+    n_iter: int
+    passes: int
+    seconds: float
+    method: str
+    lambdas: tuple[float, float] | None
+    radii: tuple[float, float] | None
+    history: tuple[Record, ...]
+
+    def __repr__(self) -> str:
+        weights = (
+            "λ_L = {:.4g}, λ_S = {:.4g}".format(*self.lambdas) if self.lambdas
+            else "τ_L = {:.4g}, τ_S = {:.4g}".format(*(self.radii or (0.0, 0.0)))
+        )  # fmt: skip
+        m, n = self.low_rank.shape
+        share = self.sparse.nnz / max(1, m * n)
+        return (
+            f"Decomposition of {m} × {n} by {self.method} ({weights})\n"
+            f"  L of rank {self.low_rank.rank}, S with {self.sparse.nnz:,} non-zeros ({share:.1%})\n"
+            f"  objective {self.objective:.6g}, relative gap {self.relative_gap:.2g}\n"
+            f"  {self.n_iter} iterations, {self.passes} passes, {self.seconds:.2f} s\n"
+            f"  {self.status.value}"
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything, S as compressed rows, to one ``.npz`` file (no pickle); moved into place when whole."""
+        sparse = self.sparse.to_scipy()
+        settings = {
+            "format": 1, "objective": self.objective, "gap": self.gap, "relative_gap": self.relative_gap, "gap_is_proved": self.gap_is_proved,
+            "status": self.status.name, "n_iter": self.n_iter, "passes": self.passes, "seconds": self.seconds,
+            "method": self.method, "lambdas": self.lambdas, "radii": self.radii,
+        }  # fmt: skip
+        rows = [asdict(record) for record in self.history]
+        history = {f"history_{f.name}": np.array([row[f.name] for row in rows]) for f in fields(Record)}
+        target = Path(path)
+        handle, temporary = tempfile.mkstemp(
+            dir=target.parent or ".", prefix=f".{target.name}.", suffix=".part"
+        )
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez_compressed(
+                    file, settings=np.array(json.dumps(settings)),
+                    u=self.low_rank.u, s=self.low_rank.s, vt=self.low_rank.vt,
+                    sparse_data=sparse.data, sparse_indices=sparse.indices, sparse_indptr=sparse.indptr, **history,
+                )  # fmt: skip
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, target)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+
+def load(path: str | os.PathLike[str]) -> Decomposition:
+    """Read what :meth:`Decomposition.save` wrote."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        settings = json.loads(str(arrays["settings"]))
+        low_rank = LowRank(arrays["u"], arrays["s"], arrays["vt"])
+        matrix = scipy.sparse.csr_array(
+            (arrays["sparse_data"], arrays["sparse_indices"], arrays["sparse_indptr"]), shape=low_rank.shape
+        )
+        matrix.check_format(full_check=True)
+        columns = {f.name: arrays[f"history_{f.name}"].tolist() for f in fields(Record)}
+    except (KeyError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise ValueError(
+            f"{os.fspath(path)!r} is not a file that Decomposition.save wrote: {error}"
+        ) from error
+    history = tuple(
+        Record(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)
+    )
+    pair = {key: tuple(settings[key]) if settings[key] else None for key in ("lambdas", "radii")}
+    return Decomposition(
+        low_rank=low_rank, sparse=StoredSparse(matrix), objective=settings["objective"], gap=settings["gap"],
+        relative_gap=settings["relative_gap"], gap_is_proved=settings["gap_is_proved"], status=Status[settings["status"]], n_iter=settings["n_iter"],
+        passes=settings["passes"], seconds=settings["seconds"], method=settings["method"],
+        lambdas=pair["lambdas"], radii=pair["radii"], history=history,
+    )  # fmt: skip

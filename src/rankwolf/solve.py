@@ -1,0 +1,166 @@
+"""The one iteration loop: clock, stopping, callbacks, status. Every solver runs in it; none has a loop of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf, isfinite, nan
+from typing import Any
+
+import numpy as np
+
+from rankwolf.certificate import certify
+from rankwolf.passes import evaluate, misfit_of_pair
+from rankwolf.problem import Penalized, Problem
+from rankwolf.result import Decomposition, Record, SparsePart, Status, StoredSparse, ThresholdedResidual
+from rankwolf.solvers.base import Report, Solution, Solver
+from rankwolf.sources import Source
+
+Callback = Callable[[Record], object]
+
+PAPER_ROWS = 5  # "for five consecutive iterations"
+STALL_ROWS = 100
+
+
+@dataclass(frozen=True)
+class StopRule:
+    """When a run ends; ``kind`` is ``"gap"`` or ``"paper"``."""
+
+    kind: str = "gap"
+    tol: float = 1e-3
+    max_iter: int = 1000
+    max_seconds: float | None = None
+
+
+class Progress:
+    """The records so far, and what the stopping rules ask about them. The clock stands still during callbacks."""
+
+    def __init__(self, rule: StopRule, scale: float) -> None:
+        self.rule, self.history = rule, list[Record]()
+        # A relative gap needs something to be relative to; an objective of exactly zero is compared with the data.
+        self._floor = np.finfo(np.float64).eps * scale
+        self._started, self._paused = time.perf_counter(), 0.0
+        self._quiet_rows = self._stalled_rows = 0
+        self._best_objective, self._best_gap = inf, inf
+
+    @property
+    def seconds(self) -> float:
+        """Time spent solving."""
+        return time.perf_counter() - self._started - self._paused
+
+    def relative(self, gap: float, objective: float) -> float:
+        """gap / objective."""
+        return gap / max(objective, self._floor) if objective > 0.0 or gap > 0.0 else 0.0
+
+    def record(self, report: Report, iteration: int, passes: int) -> Record:
+        """Turn a solver's report into a record and count rows for the rules."""
+        gap = report.objective - report.lower_bound if report.lower_bound > -inf else nan
+        gap = max(gap, 0.0)
+        record = Record(
+            iteration, passes, report.objective, gap, self.relative(gap, report.objective), report.rank,
+            report.nonzeros, report.step_size, report.sparse_step_size, report.surrogate_gap, self.seconds,
+        )  # fmt: skip
+        last = self.history[-1].objective if self.history else nan
+        quiet = abs(record.objective - last) <= self.rule.tol * last
+        self._quiet_rows = self._quiet_rows + 1 if quiet else 0
+        better = record.objective < self._best_objective * (1.0 - 1e-13) or gap < self._best_gap * (
+            1.0 - 1e-9
+        )
+        self._stalled_rows = 0 if better else self._stalled_rows + 1
+        self._best_objective = min(self._best_objective, record.objective)
+        self._best_gap = min(self._best_gap, gap)
+        self.history.append(record)
+        return record
+
+    def call(self, callback: Callback, record: Record) -> bool:
+        """Whether the callback wants to go on."""
+        before = time.perf_counter()
+        answer = callback(record)
+        self._paused += time.perf_counter() - before
+        return answer is not False
+
+    def status(self, record: Record) -> Status | None:
+        """Why to stop, or None. ``GAP_REACHED`` is a proposal: the loop has it proved first."""
+        rule = self.rule
+        if not isfinite(record.objective):
+            return Status.NOT_FINITE
+        if rule.kind == "gap" and record.relative_gap <= rule.tol:
+            return Status.GAP_REACHED
+        if rule.kind == "paper" and self._quiet_rows >= PAPER_ROWS:
+            return Status.PAPER_RULE
+        return self.limit(record)
+
+    def limit(self, record: Record) -> Status | None:
+        """The endings that nobody hopes for."""
+        if self.rule.max_seconds is not None and record.seconds >= self.rule.max_seconds:
+            return Status.TIME_LIMIT
+        if self._stalled_rows >= STALL_ROWS + record.iteration // 2:
+            return Status.NO_PROGRESS
+        return Status.ITERATION_LIMIT if record.iteration >= self.rule.max_iter else None
+
+
+def solve(
+    problem: Problem, source: Source, solver: Solver[Any, Any], rule: StopRule, callback: Callback | None,
+    rng: np.random.Generator,
+) -> Decomposition:  # fmt: skip
+    """Run ``solver`` on ``problem`` over ``source`` until ``rule`` says stop."""
+    progress = Progress(rule, 0.5 * source.summary.norm**2)
+    next_proof = 0
+    with source.one_blas_thread():
+        state = solver.init(problem, source, rng)
+        for iteration in range(1, rule.max_iter + 1):
+            state = solver.step(problem, source, state)
+            record = progress.record(solver.report(problem, state), iteration, source.passes)
+            status = progress.status(record)
+            if callback is not None and not progress.call(callback, record):
+                status = status or Status.CALLBACK
+            if status is Status.GAP_REACHED:
+                if iteration >= next_proof:
+                    result = finish(problem, source, solver, state, progress, status, rng)
+                    if result.relative_gap <= rule.tol:
+                        return result
+                    next_proof = iteration + 1 + iteration // 10
+                status = progress.limit(record)
+            if status is not None:
+                break
+        return finish(problem, source, solver, state, progress, status or Status.ITERATION_LIMIT, rng)
+
+
+def finish(
+    problem: Problem, source: Source, solver: Solver[Any, Any], state: Any, progress: Progress, status: Status,
+    rng: np.random.Generator,
+) -> Decomposition:  # fmt: skip
+    """Evaluate the pair afresh, prove a lower bound from it, and turn it the way the user's matrix lies."""
+    solution = solver.solution(problem, source, state)
+    objective, nonzeros = _evaluate(problem, source, solution)
+    certificate = certify(problem, source, solution.low_rank, solution.threshold, rng)
+    gap = max(objective - certificate.lower_bound, 0.0)
+    low_rank = solution.low_rank.T if source.transposed else solution.low_rank
+    sparse: SparsePart
+    if solution.sparse is None:
+        sparse = ThresholdedResidual(source, low_rank, solution.threshold, nonzeros)
+    else:
+        sparse = StoredSparse(solution.sparse.T.tocsr() if source.transposed else solution.sparse)
+    return Decomposition(
+        low_rank=low_rank, sparse=sparse, objective=objective, gap=gap,
+        relative_gap=progress.relative(gap, objective), gap_is_proved=certificate.proved, status=status,
+        n_iter=len(progress.history), passes=source.passes, seconds=progress.seconds, method=solver.name,
+        lambdas=(problem.lambda_L, problem.lambda_S) if isinstance(problem, Penalized) else None,
+        radii=None if isinstance(problem, Penalized) else (problem.tau_L, problem.tau_S),
+        history=tuple(progress.history),
+    )  # fmt: skip
+
+
+def _evaluate(problem: Problem, source: Source, solution: Solution) -> tuple[float, int]:
+    """The objective of the pair that is returned, with the true norms, and nnz(S)."""
+    low_rank = solution.low_rank
+    if solution.sparse is None:
+        sums = evaluate(source, low_rank, solution.threshold)
+        squared, s_norm, nonzeros = sums.g_squared, sums.s_norm, sums.nonzeros
+    else:
+        squared = misfit_of_pair(source, low_rank, solution.sparse)
+        s_norm, nonzeros = float(np.sum(np.abs(solution.sparse.data))), int(solution.sparse.nnz)
+    if isinstance(problem, Penalized):
+        return problem.objective(squared, low_rank.nuclear_norm, s_norm), nonzeros
+    return problem.objective(squared), nonzeros

@@ -1,0 +1,27 @@
+"""One algorithm per file, each with the contract of :class:`rankwolf.solvers.base.Solver`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rankwolf.solvers.base import Report, Solution, Solver
+from rankwolf.solvers.frank_wolfe import FrankWolfe
+from rankwolf.solvers.fw_p import FrankWolfeProjection
+from rankwolf.solvers.fw_t import FrankWolfeThresholding
+from rankwolf.solvers.proximal_gradient import Fista, Ista
+
+SOLVERS: dict[str, type[Solver[Any, Any]]] = {
+    solver.name: solver for solver in (FrankWolfeThresholding, FrankWolfeProjection, FrankWolfe, Ista, Fista)
+}
+
+__all__ = [
+    "SOLVERS",
+    "Fista",
+    "FrankWolfe",
+    "FrankWolfeProjection",
+    "FrankWolfeThresholding",
+    "Ista",
+    "Report",
+    "Solution",
+    "Solver",
+]

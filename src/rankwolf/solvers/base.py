@@ -1,0 +1,71 @@
+"""The contract of a solver: ``init``, ``step``, ``report``; the loop is in :mod:`rankwolf.solve`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from math import nan
+from typing import ClassVar, Generic, TypeVar
+
+import numpy as np
+import scipy.sparse
+
+from rankwolf.lowrank import LowRank
+from rankwolf.problem import Constrained, Penalized, Problem
+from rankwolf.sources import Source
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a solver knows after a step without another look at the data.
+
+    ``lower_bound`` is the best so far. It rests on a Ritz value of G and its residual; before a run may stop on it, the
+    loop asks :mod:`rankwolf.certificate` for one that is proved.
+    """
+
+    objective: float
+    lower_bound: float
+    rank: int
+    nonzeros: int
+    step_size: float = nan
+    sparse_step_size: float = nan
+    surrogate_gap: float = nan
+
+
+@dataclass(frozen=True)
+class Solution:
+    """L, and S = T_threshold(P_Ω(M − L)) unless it is stored. As the source sees the matrix.
+
+    The certificate clips P_Ω(M − L) at ``threshold`` in either case.
+    """
+
+    low_rank: LowRank
+    threshold: float
+    sparse: scipy.sparse.csr_array | None = None
+
+
+P = TypeVar("P", bound=Problem)
+State = TypeVar("State")
+
+
+class Solver(ABC, Generic[P, State]):
+    """An algorithm. A subclass is final, has its settings as constructor arguments, and keeps no state of a run."""
+
+    name: ClassVar[str]
+    solves: ClassVar[tuple[type[Penalized] | type[Constrained], ...]]
+
+    @abstractmethod
+    def init(self, problem: P, source: Source, rng: np.random.Generator) -> State:
+        """The starting point."""
+
+    @abstractmethod
+    def step(self, problem: P, source: Source, state: State) -> State:
+        """One iteration. The old state may be overwritten."""
+
+    @abstractmethod
+    def report(self, problem: P, state: State) -> Report:
+        """Numbers about the iterate; costs nothing."""
+
+    @abstractmethod
+    def solution(self, problem: P, source: Source, state: State) -> Solution:
+        """The pair (L, S) of the iterate."""

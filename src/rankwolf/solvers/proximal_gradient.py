@@ -1,0 +1,197 @@
+"""ISTA and FISTA, Algorithms 7 and 8: proximal gradient steps with L_f = 2 on both parts at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rankwolf import kernels
+from rankwolf.lowrank import LowRank
+from rankwolf.oracles import nuclear
+from rankwolf.passes import EvaluateFactors, GramTask
+from rankwolf.problem import Penalized
+from rankwolf.solvers.base import Report, Solution, Solver
+from rankwolf.sources import Array, Source, Sums, Task
+
+
+@dataclass
+class ProximalState:
+    """(L, S) and the pair before it; L as factors left·rightᵀ. The certificate's vectors are carried along."""
+
+    left: Array
+    right: Array
+    singular_values: Array
+    sparse: Array
+    previous_left: Array
+    previous_right: Array
+    previous_sparse: Array
+    objective: float
+    nonzeros: int
+    count: int
+    probes: Array
+    rng: np.random.Generator
+    momentum: float = 0.0
+    t: float = 1.0
+    iteration: int = 0
+    lower_bound: float = 0.0
+    next_bound: int = 1
+
+    def extrapolated(self) -> tuple[Array, Array]:
+        """Factors of L̂ = L + momentum·(L − L₋)."""
+        if self.momentum == 0.0:
+            return self.left, self.right
+        beta = self.left.dtype.type(self.momentum)
+        left = np.hstack([(1 + beta) * self.left, -beta * self.previous_left])
+        return left, np.hstack([self.right, self.previous_right])
+
+
+class GramOfStep(GramTask):
+    """XᵀX in float64 for X = L̂ − ½P_Ω(L̂ + Ŝ − M). Rows: the left factor of L̂, S, S₋."""
+
+    def __init__(self, source: Source, right: Array, momentum: float) -> None:
+        # λ_L/2 is so small beside ‖X‖ that a float32 Gram matrix would lose the singular values near the cut.
+        super().__init__(source, np.dtype(np.float64), values=0)
+        self.right, self.momentum = np.ascontiguousarray(right.T), momentum
+
+    def fill(self, out: Array, values: Array, tile: Array, *rows: Array) -> None:
+        """One tile of X."""
+        left, sparse, previous = rows
+        step = left @ self.right
+        kernels.proximal_point(tile, step, sparse, previous, self.momentum, 0.0, False)
+        out[...] = step
+
+
+@dataclass
+class StepSums(Sums):
+    """‖P_Ω(L + S − M)‖², ‖S‖₁, nnz(S) at the new pair."""
+
+    values: Array
+
+
+class TakeStep(Task[StepSums]):
+    """L⁺ = X·V·shrink·Vᵀ and S⁺ = T_{λ_S/2}(Ŝ − ½P_Ω(L̂ + Ŝ − M)).
+
+    Rows: the left factor of L̂, S, S₋ (overwritten by S⁺), the left factor of L⁺ (written).
+    """
+
+    def __init__(
+        self, right: Array, momentum: float, half_weight: float, vectors: Array, shrink: Array
+    ) -> None:
+        self.right, self.momentum, self.half_weight = np.ascontiguousarray(right.T), momentum, half_weight
+        self.vectors, self.vectors_t = vectors, np.ascontiguousarray(vectors.T)
+        self.shrink = shrink.astype(vectors.dtype)
+
+    def start(self) -> StepSums:
+        """Zeros."""
+        return StepSums(np.zeros(3))
+
+    def visit(self, sums: StepSums, tile: Array, *rows: Array) -> None:
+        """One tile of both parts."""
+        left, sparse, previous, new_left = rows
+        step = left @ self.right
+        kernels.proximal_point(tile, step, sparse, previous, self.momentum, self.half_weight, True)
+        new_left[...] = (step @ self.vectors) * self.shrink
+        np.matmul(new_left, self.vectors_t, out=step)
+        kernels.misfit(tile, step, previous, sums.values)
+
+
+class _ProximalGradient(Solver[Penalized, ProximalState]):
+    """What ISTA and FISTA share: everything but the momentum.
+
+    L is kept as factors, S and the S before it as arrays; L̂, Ŝ and the gradient exist one tile at a time. The partial
+    SVD is an eigendecomposition of the n × n Gram matrix of X in float64, of which the paper's rule says how many
+    vectors to compute. Cost of an iteration: two passes, mn² operations for the Gram matrix and n³ for its eigenvectors.
+    """
+
+    solves = (Penalized,)
+    accelerated: ClassVar[bool]
+
+    def init(self, problem: Penalized, source: Source, rng: np.random.Generator) -> ProximalState:
+        """L⁰ = S⁰ = 0."""
+        m, n = source.shape
+        none_left, none_right = np.zeros((m, 0), source.dtype), np.zeros((n, 0), source.dtype)
+        probes = np.linalg.qr(rng.standard_normal((n, min(4, n))))[0]
+        return ProximalState(
+            none_left, none_right, np.zeros(0), source.allocate(n), none_left, none_right, source.allocate(n),
+            0.5 * source.summary.norm**2, 0, max(1, n // 10), probes, rng,
+        )  # fmt: skip
+
+    def step(self, problem: Penalized, source: Source, state: ProximalState) -> ProximalState:
+        """Lines 3 and 4; for FISTA lines 5 to 7 as well."""
+        left, right = state.extrapolated()
+        gram = source.run(
+            GramOfStep(source, right, state.momentum), left, state.sparse, state.previous_sparse
+        ).gram
+        # Line 3: D_{λ_L/2}[X], with X = L̂ − ½P_Ω(L̂ + Ŝ − M).
+        cut = 0.5 * problem.lambda_L
+        with source.blas_threads():
+            values, vectors = nuclear.leading_eigenpairs(gram, cut**2, state.count)
+        singular = np.sqrt(np.maximum(values, 0.0))
+        found = int(np.count_nonzero(singular > cut))
+        state.count = nuclear.next_count(state.count, found, source.shape[1])
+        vectors = np.ascontiguousarray(vectors[:, :found].astype(source.dtype))
+        singular = singular[:found]
+        # Line 4: T_{λ_S/2}[Ŝ − ½P_Ω(L̂ + Ŝ − M)], in the pass that also makes the left factor of L.
+        new_left = source.allocate(found)
+        task = TakeStep(right, state.momentum, 0.5 * problem.lambda_S, vectors, 1.0 - cut / singular)
+        sums = source.run(task, left, state.sparse, state.previous_sparse, new_left)
+        state.sparse, state.previous_sparse = state.previous_sparse, state.sparse
+        state.previous_left, state.previous_right = state.left, state.right
+        state.left, state.right, state.singular_values = new_left, vectors, singular - cut
+        state.objective = problem.objective(
+            float(sums.values[0]), float(np.sum(state.singular_values)), float(sums.values[1])
+        )
+        state.nonzeros = round(float(sums.values[2]))
+        state.iteration += 1
+        if self.accelerated:
+            t = (1.0 + (1.0 + 4.0 * state.t**2) ** 0.5) / 2.0
+            state.momentum, state.t = (state.t - 1.0) / t, t
+        if state.iteration >= state.next_bound:
+            self._update_bound(problem, source, state)
+        return state
+
+    def report(self, problem: Penalized, state: ProximalState) -> Report:
+        """f(L, S); the lower bound is renewed at iterations 1, 2, 4, 6, 8, 11, …, each a sixth later than the last."""
+        return Report(
+            state.objective, state.lower_bound, state.singular_values.size, state.nonzeros, 0.5, 0.5
+        )
+
+    def solution(self, problem: Penalized, source: Source, state: ProximalState) -> Solution:
+        """L as it is; S as the exact minimiser for this L, which can only lower the objective."""
+        return Solution(LowRank.from_factors(state.left, state.right), threshold=problem.lambda_S)
+
+    @staticmethod
+    def _update_bound(problem: Penalized, source: Source, state: ProximalState) -> None:
+        """The dual certificate at L, from Lanczos steps on G = clip(P_Ω(M − L)) with warm vectors."""
+        space = nuclear.KrylovSpace(source.shape[1])
+        block: Array | None = state.probes
+        for _ in range(6):
+            if block is None:
+                break
+            sums = source.run(EvaluateFactors(state.right, problem.lambda_S, block), state.left)
+            space.add(block, sums.product)
+            pair = space.leading_pair()
+            bound = problem.dual_value(sums.g_dot_m, sums.g_squared, pair.upper)
+            best = problem.dual_value(sums.g_dot_m, sums.g_squared, pair.value)
+            if state.objective - bound <= 1.1 * (state.objective - best):
+                break
+            block = space.next_block(2, state.rng)
+        state.probes = np.linalg.qr(space.leading_vectors(4))[0]
+        state.lower_bound = max(state.lower_bound, bound)
+        state.next_bound = state.iteration + 1 + state.iteration // 6
+
+
+class Ista(_ProximalGradient):
+    """Algorithm 7."""
+
+    name = "ista"
+    accelerated = False
+
+
+class Fista(_ProximalGradient):
+    """Algorithm 8: ISTA with Nesterov's momentum."""
+
+    name = "fista"
+    accelerated = True

@@ -1,0 +1,209 @@
+"""The one contract for data: a source runs passes over tiles.
+
+A *tile* is a few consecutive rows of the matrix as a C-contiguous float array in which **NaN marks what was not
+observed**. Masks, NaN, masked arrays, integer types, files: a source turns each of them into such tiles, and nothing
+above this folder knows the difference. A tile may be a view of the caller's data: a task never writes into it.
+
+A *pass* shows every tile once to a :class:`Task`, together with the same rows of row-aligned arrays (the factor U, a
+residual), which the task may overwrite, and adds up what the task collects in a :class:`Sums`. The order in which
+sums are added is fixed by the tiles alone, so the result does not depend on which thread was faster.
+
+Sources run passes over the longer side of the matrix where the storage leaves the choice; ``transposed`` says that
+the solver sees the transpose, and the result is turned back once, at the end.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
+from contextlib import contextmanager
+from functools import cache, cached_property
+from typing import Any, Generic, Self, TypeVar
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from rankwolf import kernels
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# A tile and its clipped copy should stay in a core's own cache (1 to 2 MB on current machines).
+TILE_BYTES = 512 * 1024
+# Fixed, so that the order of additions does not depend on the number of threads.
+GROUPS = 32
+
+
+@dataclass
+class Sums:
+    """What a pass adds up: every field is a number or an array that knows ``+``."""
+
+    def add(self, other: Self) -> None:
+        """Add another group's sums to these."""
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+
+
+S = TypeVar("S", bound=Sums)
+
+
+class Task(ABC, Generic[S]):
+    """What one pass does with one tile. Broadcast arrays are its attributes; it must be safe to share by threads."""
+
+    @abstractmethod
+    def start(self) -> S:
+        """Sums with nothing added yet."""
+
+    @abstractmethod
+    def visit(self, sums: S, tile: Array, *rows: Array) -> None:
+        """Work on one tile and the same rows of the row-aligned arrays; add to ``sums``."""
+
+    def close(self, sums: S) -> None:
+        """Called once after the last tile of a group, for a task that gathers tiles before it works on them."""
+
+
+@dataclass
+class DataSums(Sums):
+    """‖P_Ω M‖²_F, counts of observed and infinite entries; the largest magnitude rides along in a list."""
+
+    squares: float
+    observed: int
+    infinite: int
+    largest: list[float]
+
+
+class Describe(Task[DataSums]):
+    """The first pass over any data."""
+
+    def start(self) -> DataSums:
+        """Zeros."""
+        return DataSums(0.0, 0, 0, [])
+
+    def visit(self, sums: DataSums, tile: Array, *rows: Array) -> None:
+        """Count and add."""
+        squares, observed, infinite, largest = kernels.describe_tile(tile)
+        sums.add(DataSums(squares, observed, infinite, [largest]))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the weights, the bounds and the checks need to know about the data."""
+
+    norm: float
+    observed: int
+    infinite: int
+    largest: float
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+class Source(ABC):
+    """Where the matrix lives. Subclasses say how a tile is read; running passes is the same for all of them."""
+
+    def __init__(
+        self, shape: tuple[int, int], dtype: np.dtype[Any], transposed: bool, n_threads: int
+    ) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.transposed = transposed
+        self.n_threads = n_threads
+        self.passes = 0
+        self._stop = threading.Event()
+
+    @abstractmethod
+    def read(self, start: int, stop: int) -> Array:
+        """Rows ``start`` to ``stop`` of the matrix as the solver sees it, as one tile."""
+
+    @abstractmethod
+    def read_user_rows(self, start: int, stop: int) -> Array:
+        """Rows of the matrix as the user gave it, float with NaN for missing."""
+
+    @property
+    def tile_rows(self) -> int:
+        """How many rows make a tile."""
+        row_bytes = max(1, self.shape[1]) * self.dtype.itemsize
+        return int(max(8, min(TILE_BYTES // row_bytes, self.shape[0])))
+
+    def tiles(self) -> list[tuple[int, int]]:
+        """The row ranges of a pass."""
+        rows, step = self.shape[0], self.tile_rows
+        return [(start, min(start + step, rows)) for start in range(0, rows, step)]
+
+    def allocate(self, width: int, dtype: Any = None) -> Array:
+        """A row-aligned array of zeros, ``width`` columns, to be handed to :meth:`run`."""
+        return np.zeros((self.shape[0], width), self.dtype if dtype is None else dtype)
+
+    def run(self, task: Task[S], *rows: Array) -> S:
+        """One pass: show every tile to ``task``, with the same rows of ``rows``; return the sums."""
+        self.passes += 1
+        total: S | None = None
+        for sums in self._groups(task, rows):
+            if total is None:
+                total = sums
+            else:
+                total.add(sums)
+        return task.start() if total is None else total
+
+    def _groups(self, task: Task[S], rows: tuple[Array, ...]) -> Iterator[S]:
+        tiles = self.tiles()
+        count = min(GROUPS, len(tiles))
+        bounds = [len(tiles) * k // count for k in range(count + 1)] if count else [0]
+        parts = [tiles[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+
+        def visit(part: list[tuple[int, int]]) -> S:
+            sums = task.start()
+            for start, stop in part:
+                if self._stop.is_set():
+                    break
+                task.visit(sums, self.read(start, stop), *(array[start:stop] for array in rows))
+            task.close(sums)
+            return sums
+
+        self._stop.clear()
+        if self.n_threads == 1 or count < 2:
+            yield from map(visit, parts)
+            return
+        try:
+            yield from self._pool.map(visit, parts)
+        except BaseException:  # Ctrl-C as well: tiles under way end, the others do not start
+            self._stop.set()
+            raise
+
+    @contextmanager
+    def one_blas_thread(self) -> Iterator[None]:
+        """Tiles are the unit of parallel work: inside a tile BLAS keeps to one thread."""
+        with _blas().limit(limits=1, user_api="blas"):
+            yield
+
+    @contextmanager
+    def blas_threads(self) -> Iterator[None]:
+        """For dense linear algebra between passes: as many BLAS threads as the run may use."""
+        with _blas().limit(limits=self.n_threads, user_api="blas"):
+            yield
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self.n_threads, thread_name_prefix="rankwolf")
+
+    @cached_property
+    def summary(self) -> Summary:
+        """Norm, counts and largest entry, from one pass, made when first asked for."""
+        sums = self.run(Describe())
+        return Summary(
+            float(np.sqrt(sums.squares)), sums.observed, sums.infinite, max(sums.largest, default=0.0)
+        )
+
+    @property
+    def fully_observed(self) -> bool:
+        """Whether Ω is every entry."""
+        return self.summary.observed == self.shape[0] * self.shape[1]
+
+    @property
+    def observed_fraction(self) -> float:
+        """ρ = |Ω| / (mn)."""
+        return self.summary.observed / (self.shape[0] * self.shape[1])
