@@ -57,7 +57,7 @@ def move_residual(
             for j in range(start, min(start + CHUNK, columns)):
                 m = tile[i, j]
                 d = keep_t * residual[i, j] + (gain_t * m - scale * right[j])
-                if m != m:  # noqa: PLR0124  NaN: not observed
+                if m != m:  # NaN: not observed
                     d = zero
                     m = zero
                 g = min(max(d, -limit_t), limit_t)
@@ -101,7 +101,7 @@ def clip_residual(tile: np.ndarray, low_rank: np.ndarray, limit: float, sums: np
             for j in range(start, min(start + CHUNK, columns)):
                 m = tile[i, j]
                 d = m - low_rank[i, j]
-                if m != m:  # noqa: PLR0124
+                if m != m:
                     d = zero
                     m = zero
                 g = min(max(d, -limit_t), limit_t)
@@ -163,7 +163,7 @@ def describe_tile(tile: np.ndarray) -> tuple[float, int, int, float]:
     for i in range(tile.shape[0]):
         for j in range(tile.shape[1]):
             x = float(tile[i, j])
-            if x == x:  # noqa: PLR0124
+            if x == x:
                 observed += 1
                 total += x * x
                 largest = max(largest, abs(x))
@@ -192,7 +192,7 @@ def proximal_point(
             m = tile[i, j]
             s = sparse[i, j] + beta * (sparse[i, j] - previous[i, j])
             r = half * (low_rank[i, j] + s - m)
-            if m != m:  # noqa: PLR0124
+            if m != m:
                 r = zero
                 s = zero
             low_rank[i, j] -= r
@@ -215,7 +215,7 @@ def misfit(tile: np.ndarray, low_rank: np.ndarray, sparse: np.ndarray, sums: np.
                 m = tile[i, j]
                 s = sparse[i, j]
                 r = low_rank[i, j] + s - m
-                if m != m:  # noqa: PLR0124
+                if m != m:
                     r = zero
                 rr += r * r
                 s_1 += abs(s)
@@ -269,7 +269,7 @@ def align_with(
                 g = min(max(d, -limit_t), limit_t)
                 u_c += g * v
                 sparse_c += (d - g) * v
-                if m == m:  # noqa: PLR0124
+                if m == m:
                     seen_c += v * v
                     low_c += (m - d) * v
             u += u_c

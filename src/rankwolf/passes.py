@@ -236,7 +236,7 @@ def projection_threshold(source: Source, residual: Array, radius: float, guess: 
         if abs(step) <= 1e-15 * theta or (step == 0.0 and theta > 0.0):
             break
         # In float32 the sums themselves carry 1e-7: stop when the step is below that and the root is passed.
-        if 0.0 < theta and abs(step) < 4.0 * np.finfo(residual.dtype).eps * theta:
+        if theta > 0.0 and abs(step) < 4.0 * np.finfo(residual.dtype).eps * theta:
             theta = max(theta + step, 0.0)
             break
         theta = max(theta + step, 0.0)

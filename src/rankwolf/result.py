@@ -72,7 +72,8 @@ class SparsePart(ABC):
             start, stop, step = key.indices(self.shape[0])
             return self.rows(start, max(start, stop)) if step == 1 else np.asarray(self)[key]
         index = range(self.shape[0])[key]
-        return self.rows(index, index + 1)[0]
+        row: Array = self.rows(index, index + 1)[0]
+        return row
 
     def blocks(self, rows_at_once: int | None = None) -> Iterator[tuple[int, Array]]:
         """(first row, rows) from top to bottom, a few rows at a time."""
@@ -135,7 +136,8 @@ class Decomposition:
 
     ``objective`` is evaluated once more for the pair that is returned; ``gap`` is its distance to a certified lower
     bound, so the optimum lies in [objective − gap, objective]. ``gap_is_proved`` is False where ‖G‖₂ was too large a
-    matrix's norm to be bounded by a factorisation and rests on a converged Lanczos process (:mod:`rankwolf.certificate`).
+    matrix's norm to be bounded by a factorisation and rests on a converged Lanczos process, see
+    :mod:`rankwolf.certificate`.
     """
 
     low_rank: LowRank
@@ -172,12 +174,15 @@ class Decomposition:
         """Write everything, S as compressed rows, to one ``.npz`` file (no pickle); moved into place when whole."""
         sparse = self.sparse.to_scipy()
         settings = {
-            "format": 1, "objective": self.objective, "gap": self.gap, "relative_gap": self.relative_gap, "gap_is_proved": self.gap_is_proved,
+            "format": 1, "objective": self.objective, "gap": self.gap, "relative_gap": self.relative_gap,
+            "gap_is_proved": self.gap_is_proved,
             "status": self.status.name, "n_iter": self.n_iter, "passes": self.passes, "seconds": self.seconds,
             "method": self.method, "lambdas": self.lambdas, "radii": self.radii,
         }  # fmt: skip
         rows = [asdict(record) for record in self.history]
-        history = {f"history_{f.name}": np.array([row[f.name] for row in rows]) for f in fields(Record)}
+        arrays: dict[str, Any] = {
+            f"history_{f.name}": np.array([row[f.name] for row in rows]) for f in fields(Record)
+        }
         target = Path(path)
         handle, temporary = tempfile.mkstemp(
             dir=target.parent or ".", prefix=f".{target.name}.", suffix=".part"
@@ -187,7 +192,7 @@ class Decomposition:
                 np.savez_compressed(
                     file, settings=np.array(json.dumps(settings)),
                     u=self.low_rank.u, s=self.low_rank.s, vt=self.low_rank.vt,
-                    sparse_data=sparse.data, sparse_indices=sparse.indices, sparse_indptr=sparse.indptr, **history,
+                    sparse_data=sparse.data, sparse_indices=sparse.indices, sparse_indptr=sparse.indptr, **arrays,
                 )  # fmt: skip
                 file.flush()
                 os.fsync(file.fileno())
@@ -219,7 +224,8 @@ def load(path: str | os.PathLike[str]) -> Decomposition:
     pair = {key: tuple(settings[key]) if settings[key] else None for key in ("lambdas", "radii")}
     return Decomposition(
         low_rank=low_rank, sparse=StoredSparse(matrix), objective=settings["objective"], gap=settings["gap"],
-        relative_gap=settings["relative_gap"], gap_is_proved=settings["gap_is_proved"], status=Status[settings["status"]], n_iter=settings["n_iter"],
+        relative_gap=settings["relative_gap"], gap_is_proved=settings["gap_is_proved"],
+        status=Status[settings["status"]], n_iter=settings["n_iter"],
         passes=settings["passes"], seconds=settings["seconds"], method=settings["method"],
         lambdas=pair["lambdas"], radii=pair["radii"], history=history,
     )  # fmt: skip

@@ -41,7 +41,7 @@ def check_source(X: Any, observed: Any, n_threads: int) -> Source:
     if source.summary.observed == 0:
         raise bad("X", "observed in at least one entry", "nothing but missing entries")
     if not isfinite(source.summary.norm):
-        raise bad("X", "of a norm that float64 can hold", "entries up to %.3g" % source.summary.largest,
+        raise bad("X", "of a norm that float64 can hold", f"entries up to {source.summary.largest:.3g}",
                   remedy="Divide by a constant first.")  # fmt: skip
     return source
 
@@ -88,7 +88,7 @@ def check_pair(name: str, pair: Any) -> tuple[float, float]:
 
 def check_number(name: str, value: Any, *, positive: bool = True) -> float:
     """A real number, above zero (or not below it)."""
-    if not isinstance(value, Real) or isinstance(value, bool) or not isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(value):
         raise bad(name, "a finite number", repr(value))
     if value < 0 or (positive and value == 0):
         raise bad(name, "positive" if positive else "at least 0", repr(value))
@@ -97,7 +97,7 @@ def check_number(name: str, value: Any, *, positive: bool = True) -> float:
 
 def check_count(name: str, value: Any) -> int:
     """A whole number of at least 1."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise bad(name, "a whole number of at least 1", repr(value))
     return int(value)
 

@@ -16,7 +16,7 @@ from rankwolf.sources import Array, Source
 class FrankWolfeThresholding(Solver[Penalized, AtomicState]):
     """Algorithm 6 exactly as printed.
 
-    S is not stored. Line 6 gives S = T_λS(P_Ω(M − L)), a function of L, from the first iteration on; and then |G| ≤ λ_S,
+    S is not stored. Line 6 gives S = T_λS(P_Ω(M − L)), a function of L, from the first iteration on; then |G| ≤ λ_S,
     so that line 4 of Algorithm 5 always answers V_S = 0: the second direction of the quadratic program shrinks S.
 
     Cost of an iteration: one read of M and one read and write of D to move; one read of both to align the new atom; one
@@ -117,8 +117,8 @@ def step_program(
 
 def minimize_on_square(quadratic: Array, linear: Array) -> tuple[float, float]:
     """The minimiser of ½xᵀQx + cᵀx over [0, 1]², Q positive semidefinite: the inside, then the four edges."""
-    (a, b), (_, c) = quadratic.tolist()
-    p, q = linear.tolist()
+    (a, b), (_, c) = ((float(x) for x in row) for row in quadratic)
+    p, q = (float(x) for x in linear)
 
     def value(x: float, y: float) -> float:
         return 0.5 * (a * x * x + 2.0 * b * x * y + c * y * y) + p * x + q * y

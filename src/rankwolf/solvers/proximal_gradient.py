@@ -102,7 +102,7 @@ class _ProximalGradient(Solver[Penalized, ProximalState]):
 
     L is kept as factors, S and the S before it as arrays; L̂, Ŝ and the gradient exist one tile at a time. The partial
     SVD is an eigendecomposition of the n × n Gram matrix of X in float64, of which the paper's rule says how many
-    vectors to compute. Cost of an iteration: two passes, mn² operations for the Gram matrix and n³ for its eigenvectors.
+    vectors to compute. Cost of an iteration: two passes, mn² operations for the Gram matrix, n³ for its eigenvectors.
     """
 
     solves = (Penalized,)

@@ -18,9 +18,10 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
 from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from functools import cache, cached_property
+from itertools import pairwise
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -153,7 +154,7 @@ class Source(ABC):
         tiles = self.tiles()
         count = min(GROUPS, len(tiles))
         bounds = [len(tiles) * k // count for k in range(count + 1)] if count else [0]
-        parts = [tiles[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+        parts = [tiles[a:b] for a, b in pairwise(bounds)]
 
         def visit(part: list[tuple[int, int]]) -> S:
             sums = task.start()
