@@ -5,9 +5,32 @@ Everything here is a handful of scalars: the sums that these formulas need are c
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Protocol
 
-from rankwolf.sources import Source
+from rankwolf.sources.base import Summary
+
+
+class Data(Protocol):
+    """What the loop and the weights ask of whatever is decomposed: a Source, or Measurements of a matrix."""
+
+    passes: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(m, n) of the matrix."""
+
+    @property
+    def summary(self) -> Summary:
+        """The norm of what was observed, among others."""
+
+    @property
+    def observed_fraction(self) -> float:
+        """ρ: observed entries, or measurements, over mn."""
+
+    def one_blas_thread(self) -> AbstractContextManager[None]:
+        """Around the loop."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +76,10 @@ class Constrained:
 Problem = Penalized | Constrained
 
 
-def paper_weights(source: Source, delta: float) -> tuple[float, float]:
+def paper_weights(data: Data, delta: float) -> tuple[float, float]:
     """λ_L = δρ‖P_Ω M‖_F and λ_S = δ√ρ‖P_Ω M‖_F / √max(m, n), Section 5.
 
     A zero matrix has no scale of its own; any positive weights give L = S = 0 then, and 1 stands in for its norm.
     """
-    norm, rho = source.summary.norm or 1.0, source.observed_fraction
-    return delta * rho * norm, delta * rho**0.5 * norm / max(source.shape) ** 0.5
+    norm, rho = data.summary.norm or 1.0, data.observed_fraction
+    return delta * rho * norm, delta * rho**0.5 * norm / max(data.shape) ** 0.5

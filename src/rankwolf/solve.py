@@ -10,12 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from rankwolf.certificate import certify
-from rankwolf.passes import evaluate, misfit_of_pair
-from rankwolf.problem import Penalized, Problem
-from rankwolf.result import Decomposition, Record, SparsePart, Status, StoredSparse, ThresholdedResidual
-from rankwolf.solvers.base import Report, Solution, Solver
-from rankwolf.sources import Source
+from rankwolf.assess import assess
+from rankwolf.problem import Data, Penalized, Problem
+from rankwolf.result import Decomposition, Record, Status
+from rankwolf.solvers.base import Report, Solver
 
 Callback = Callable[[Record], object]
 
@@ -101,7 +99,7 @@ class Progress:
 
 
 def solve(
-    problem: Problem, source: Source, solver: Solver[Any, Any], rule: StopRule, callback: Callback | None,
+    problem: Problem, source: Data, solver: Solver[Any, Any], rule: StopRule, callback: Callback | None,
     rng: np.random.Generator,
 ) -> Decomposition:  # fmt: skip
     """Run ``solver`` on ``problem`` over ``source`` until ``rule`` says stop."""
@@ -128,39 +126,18 @@ def solve(
 
 
 def finish(
-    problem: Problem, source: Source, solver: Solver[Any, Any], state: Any, progress: Progress, status: Status,
+    problem: Problem, source: Data, solver: Solver[Any, Any], state: Any, progress: Progress, status: Status,
     rng: np.random.Generator,
 ) -> Decomposition:  # fmt: skip
-    """Evaluate the pair afresh, prove a lower bound from it, and turn it the way the user's matrix lies."""
-    solution = solver.solution(problem, source, state)
-    objective, nonzeros = _evaluate(problem, source, solution)
-    certificate = certify(problem, source, solution.low_rank, solution.threshold, rng)
+    """Have the pair judged afresh, and wrap up what the run was."""
+    assessment = assess(source, problem, solver.solution(problem, source, state), rng)
+    objective, certificate = assessment.objective, assessment.certificate
     gap = max(objective - certificate.lower_bound, 0.0)
-    low_rank = solution.low_rank.T if source.transposed else solution.low_rank
-    sparse: SparsePart
-    if solution.sparse is None:
-        sparse = ThresholdedResidual(source, low_rank, solution.threshold, nonzeros)
-    else:
-        sparse = StoredSparse(solution.sparse.T.tocsr() if source.transposed else solution.sparse)
     return Decomposition(
-        low_rank=low_rank, sparse=sparse, objective=objective, gap=gap,
+        low_rank=assessment.low_rank, sparse=assessment.sparse, objective=objective, gap=gap,
         relative_gap=progress.relative(gap, objective), gap_is_proved=certificate.proved, status=status,
         n_iter=len(progress.history), passes=source.passes, seconds=progress.seconds, method=solver.name,
         lambdas=(problem.lambda_L, problem.lambda_S) if isinstance(problem, Penalized) else None,
         radii=None if isinstance(problem, Penalized) else (problem.tau_L, problem.tau_S),
         history=tuple(progress.history),
     )  # fmt: skip
-
-
-def _evaluate(problem: Problem, source: Source, solution: Solution) -> tuple[float, int]:
-    """The objective of the pair that is returned, with the true norms, and nnz(S)."""
-    low_rank = solution.low_rank
-    if solution.sparse is None:
-        sums = evaluate(source, low_rank, solution.threshold)
-        squared, s_norm, nonzeros = sums.g_squared, sums.s_norm, sums.nonzeros
-    else:
-        squared = misfit_of_pair(source, low_rank, solution.sparse)
-        s_norm, nonzeros = float(np.sum(np.abs(solution.sparse.data))), int(solution.sparse.nnz)
-    if isinstance(problem, Penalized):
-        return problem.objective(squared, low_rank.nuclear_norm, s_norm), nonzeros
-    return problem.objective(squared), nonzeros

@@ -5,14 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import nan
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import scipy.sparse
 
 from rankwolf.lowrank import LowRank
 from rankwolf.problem import Constrained, Penalized, Problem
-from rankwolf.sources import Source
 
 
 @dataclass(frozen=True)
@@ -49,17 +48,21 @@ State = TypeVar("State")
 
 
 class Solver(ABC, Generic[P, State]):
-    """An algorithm. A subclass is final, has its settings as constructor arguments, and keeps no state of a run."""
+    """An algorithm. A subclass is final, has its settings as constructor arguments, and keeps no state of a run.
+
+    ``source`` is what the subclass says: a Source for entry-wise solvers, Measurements for those of
+    :mod:`rankwolf.solvers.measured`.
+    """
 
     name: ClassVar[str]
     solves: ClassVar[tuple[type[Penalized] | type[Constrained], ...]]
 
     @abstractmethod
-    def init(self, problem: P, source: Source, rng: np.random.Generator) -> State:
+    def init(self, problem: P, source: Any, rng: np.random.Generator) -> State:
         """The starting point."""
 
     @abstractmethod
-    def step(self, problem: P, source: Source, state: State) -> State:
+    def step(self, problem: P, source: Any, state: State) -> State:
         """One iteration. The old state may be overwritten."""
 
     @abstractmethod
@@ -67,5 +70,5 @@ class Solver(ABC, Generic[P, State]):
         """Numbers about the iterate; costs nothing."""
 
     @abstractmethod
-    def solution(self, problem: P, source: Source, state: State) -> Solution:
-        """The pair (L, S) of the iterate."""
+    def solution(self, problem: P, source: Any, state: State) -> Any:
+        """The pair (L, S) of the iterate, in the form that :mod:`rankwolf.assess` takes for this kind of data."""

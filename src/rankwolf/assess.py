@@ -1,0 +1,64 @@
+"""The judge: the pair that a solver hands in, evaluated afresh, certified, and turned the way the user's matrix lies.
+
+One function, with one implementation for each kind of data that the loop of :mod:`rankwolf.solve` can run on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from rankwolf.certificate import Certificate, certify
+from rankwolf.lowrank import LowRank
+from rankwolf.passes import evaluate, misfit_of_pair
+from rankwolf.problem import Penalized, Problem
+from rankwolf.result import SparsePart, StoredSparse, ThresholdedResidual
+from rankwolf.solvers.base import Solution
+from rankwolf.sources import Source
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """L and S as the user sees them, their objective with the true norms, and a lower bound on the optimum."""
+
+    low_rank: LowRank
+    sparse: SparsePart
+    objective: float
+    certificate: Certificate
+
+
+@singledispatch
+def assess(data: Any, problem: Problem, solution: Any, rng: np.random.Generator) -> Assessment:
+    """Judge ``solution`` on ``data``, without anything that the solver says about it."""
+    raise TypeError(f"Nothing is known about solutions on a {type(data).__name__}.")
+
+
+@assess.register(Source)
+def _(source: Source, problem: Problem, solution: Solution, rng: np.random.Generator) -> Assessment:
+    """Entry-wise observations: one pass to evaluate, one or more to certify."""
+    objective, nonzeros = _evaluate(problem, source, solution)
+    certificate = certify(problem, source, solution.low_rank, solution.threshold, rng)
+    low_rank = solution.low_rank.T if source.transposed else solution.low_rank
+    sparse: SparsePart
+    if solution.sparse is None:
+        sparse = ThresholdedResidual(source, low_rank, solution.threshold, nonzeros)
+    else:
+        sparse = StoredSparse(solution.sparse.T.tocsr() if source.transposed else solution.sparse)
+    return Assessment(low_rank, sparse, objective, certificate)
+
+
+def _evaluate(problem: Problem, source: Source, solution: Solution) -> tuple[float, int]:
+    """The objective of the pair that is returned, with the true norms, and nnz(S)."""
+    low_rank = solution.low_rank
+    if solution.sparse is None:
+        sums = evaluate(source, low_rank, solution.threshold)
+        squared, s_norm, nonzeros = sums.g_squared, sums.s_norm, sums.nonzeros
+    else:
+        squared = misfit_of_pair(source, low_rank, solution.sparse)
+        s_norm, nonzeros = float(np.sum(np.abs(solution.sparse.data))), int(solution.sparse.nnz)
+    if isinstance(problem, Penalized):
+        return problem.objective(squared, low_rank.nuclear_norm, s_norm), nonzeros
+    return problem.objective(squared), nonzeros
