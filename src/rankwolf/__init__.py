@@ -1,9 +1,43 @@
-"""Rankwolf splits a matrix into a low-rank and a sparse part, M ≈ L + S, at a cost linear in the data."""
+"""Rankwolf splits a matrix into a low-rank and a sparse part, M ≈ L + S, at a cost linear in the data.
 
-from rankwolf.api import decompose
-from rankwolf.lowrank import LowRank
-from rankwolf.result import Decomposition, Record, Status, load
+Public names are imported from their modules when they are first asked for, so that ``rankwolf --help`` does not wait
+for the numerical libraries.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # for type checkers and editors; a test compares these with the table below
+    from rankwolf import callbacks
+    from rankwolf.api import decompose
+    from rankwolf.lowrank import LowRank
+    from rankwolf.result import Decomposition, Record, Status, load
 
 __version__ = "0.1.0"
 
-__all__ = ["Decomposition", "LowRank", "Record", "Status", "__version__", "decompose", "load"]
+_HOMES = {
+    "Decomposition": "rankwolf.result",
+    "LowRank": "rankwolf.lowrank",
+    "Record": "rankwolf.result",
+    "Status": "rankwolf.result",
+    "callbacks": "rankwolf",
+    "decompose": "rankwolf.api",
+    "load": "rankwolf.result",
+}
+
+__all__ = ["Decomposition", "LowRank", "Record", "Status", "__version__", "callbacks", "decompose", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = import_module(f"rankwolf.{name}") if home == __name__ else getattr(import_module(home), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,5 +1,5 @@
-"""The command line."""
+"""The command line, the only place that prints. One file per command; see :mod:`rankwolf.cli.main` for the frame."""
 
+from rankwolf.cli.main import main
 
-def main() -> int:
-    return 0
+__all__ = ["main"]

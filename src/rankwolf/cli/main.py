@@ -1,0 +1,140 @@
+"""The frame around the commands: the parser, the exit codes, the signals.
+
+A command is a module of this folder, named like the command, with
+
+    def add_parser(subparsers: Subparsers) -> None      # its options; no heavy import on the way
+    def run(arguments: argparse.Namespace) -> int       # the work; 0 when done
+
+It imports at the top nothing but the standard library and :mod:`rankwolf.cli.common`; NumPy and the rest of Rankwolf
+are imported inside ``run``, so that ``--help`` answers at once. What a user can cause is raised as ValueError, OSError
+or a missing extra, and becomes one line and exit code 2 here.
+
+Exit codes: 0 done, 2 bad input or usage, 130 interrupted (SIGINT), 143 terminated (SIGTERM), 141 when the reader of
+the output went away. The environment variable ``RANKWOLF_DEBUG=1`` shows the traceback of an error instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from types import FrameType, ModuleType
+from typing import Any, NoReturn
+
+from rankwolf import __version__
+
+COMMANDS = ("demo", "separate", "decompose", "score")
+
+DONE, BAD_INPUT, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 2, 130, 141, 143
+
+# Which extra brings a module that is not installed.
+EXTRAS = {
+    "matplotlib": "report", "rich": "report", "jinja2": "report", "av": "video", "PIL": "video", "sklearn": "sklearn",
+    "dask": "dask", "distributed": "dask", "h5py": "io", "zarr": "io", "pyarrow": "io", "pandas": "io",
+}  # fmt: skip
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with one line for a mistake, and without abbreviated options, which break when options are added."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"allow_abbrev": False, **settings})
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong in one line and where help is; exit code 2."""
+        self.exit(BAD_INPUT, f"{self.prog}: error: {one_line(message)}. See '{self.prog} --help'.\n")
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: handled wherever Ctrl-C is, so that nothing half-written stays behind."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    try:
+        with terminate_as_exception():
+            modules = find_commands()
+            arguments = build_parser(modules).parse_args(argv)
+            return int(modules[arguments.command].run(arguments))
+    except Terminated:
+        return _complain("terminated", TERMINATED)
+    except KeyboardInterrupt:
+        return _complain("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # Python would complain once more when it flushes stdout at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except (ValueError, OSError, ModuleNotFoundError, MemoryError) as error:
+        if os.environ.get("RANKWOLF_DEBUG"):
+            raise
+        return _complain(f"error: {describe(error)}", BAD_INPUT)
+
+
+def find_commands() -> dict[str, ModuleType]:
+    """The command modules that this installation has."""
+    names = {command: f"rankwolf.cli.{command}" for command in COMMANDS}
+    return {command: import_module(name) for command, name in names.items() if find_spec(name)}
+
+
+def build_parser(modules: dict[str, ModuleType]) -> Parser:
+    """The parser of ``rankwolf`` with one subparser for each command."""
+    parser = Parser(
+        prog="rankwolf",
+        description="Split data into a low-rank and a sparse part: background and what moves, signal and outliers.",
+        epilog="Exit codes: 0 done, 2 bad input or usage, 130 interrupted, 143 terminated.",
+    )
+    parser.add_argument("--version", action="version", version=f"rankwolf {__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for module in modules.values():
+        module.add_parser(subparsers)
+    return parser
+
+
+@contextlib.contextmanager
+def terminate_as_exception() -> Iterator[None]:
+    """SIGTERM raises :class:`Terminated` inside the block; by default it would skip every ``finally``."""
+
+    def handler(number: int, frame: FrameType | None) -> NoReturn:
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread():  # signals belong to the main thread
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def describe(error: Exception) -> str:
+    """An exception that a user caused, as one line: what, the rule, the value, the remedy."""
+    if isinstance(error, ModuleNotFoundError):
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            return one_line(str(error))
+        return (
+            f"This needs the package '{package}'. Install it with: pip install 'rankwolf[{EXTRAS[package]}]'"
+        )
+    if isinstance(error, OSError) and error.strerror:
+        name = f" {os.fspath(error.filename)!r}" if error.filename is not None else ""
+        return f"Cannot use{name or ' a file'}: {error.strerror}. Check the name, the permissions and the free space."
+    if isinstance(error, MemoryError):
+        return one_line(f"Not enough memory. {error}")
+    return one_line(str(error))
+
+
+def one_line(message: str) -> str:
+    """Without line breaks."""
+    return " ".join(message.split())
+
+
+def _complain(message: str, code: int) -> int:
+    print(f"rankwolf: {message}", file=sys.stderr)
+    return code
