@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from rankwolf.problem import Constrained, Penalized, Problem, paper_weights
 from rankwolf.result import Decomposition
 from rankwolf.solve import Callback, StopRule, solve
 from rankwolf.solvers import SOLVERS, Solver
-from rankwolf.sources import Source
 
 
 def decompose(
@@ -77,50 +77,80 @@ def decompose(
     >>> fit.low_rank.rank, bool(fit.sparse[3][5] > 8.0)
     (1, True)
     """
-    threads = validation.check_threads(n_threads)
-    rule = StopRule(
-        kind=validation.check_choice("stop", stop, ("gap", "paper")),
-        tol=validation.check_number("tol", tol, positive=False),
-        max_iter=validation.check_count("max_iter", max_iter),
-        max_seconds=None if max_seconds is None else validation.check_number("max_seconds", max_seconds),
-    )
+    settings = check_settings(
+        "decompose", lambdas=lambdas, delta=delta, radii=radii, tol=tol, stop=stop, max_iter=max_iter,
+        max_seconds=max_seconds, callback=callback, n_threads=n_threads,
+    )  # fmt: skip
+    solver = choose_solver(method, settings.problem)
+    source = validation.check_source(X, observed, settings.threads)
+    problem = settings.make_problem(paper_weights(source, settings.delta))
+    return solve(problem, source, solver, settings.rule, callback, np.random.default_rng(rng))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What ``decompose`` and ``recover`` are told beside the data, checked."""
+
+    rule: StopRule
+    weights: tuple[float, float] | None
+    bounds: tuple[float, float] | None
+    delta: float
+    threads: int
+
+    @property
+    def problem(self) -> type[Penalized] | type[Constrained]:
+        """The kind of problem."""
+        return Penalized if self.bounds is None else Constrained
+
+    def make_problem(self, default_weights: tuple[float, float]) -> Problem:
+        """The problem itself."""
+        if self.bounds is not None:
+            return Constrained(*self.bounds)
+        return Penalized(*(self.weights or default_weights))
+
+
+def check_settings(
+    where: str, *, lambdas: Any, delta: Any, radii: Any, tol: Any, stop: Any, max_iter: Any, max_seconds: Any,
+    callback: Any, n_threads: Any,
+) -> Settings:  # fmt: skip
+    """Check before any work; ``where`` is the function that the messages name."""
     if lambdas is not None and radii is not None:
         raise ValueError(
-            "The 'lambdas' and 'radii' parameters of decompose exclude each other: two problems. Give one."
+            f"The 'lambdas' and 'radii' parameters of {where} exclude each other: two problems. Give one."
         )
     if callback is not None and not callable(callback):
-        raise validation.bad("callback", "callable", repr(callback))
-    weights = None if lambdas is None else validation.check_pair("lambdas", lambdas)
-    bounds = None if radii is None else validation.check_pair("radii", radii)
-    delta = validation.check_number("delta", delta)
-    solver = choose_solver(method, Penalized if bounds is None else Constrained)
-    source = validation.check_source(X, observed, threads)
-    problem = _problem(source, weights, bounds, delta)
-    return solve(problem, source, solver, rule, callback, np.random.default_rng(rng))
-
-
-def _problem(
-    source: Source, weights: tuple[float, float] | None, bounds: tuple[float, float] | None, delta: float
-) -> Problem:
-    if bounds is not None:
-        return Constrained(*bounds)
-    return Penalized(*(weights or paper_weights(source, delta)))
+        raise validation.bad("callback", "callable", repr(callback), where)
+    rule = StopRule(
+        kind=validation.check_choice("stop", stop, ("gap", "paper"), where),
+        tol=validation.check_number("tol", tol, positive=False, where=where),
+        max_iter=validation.check_count("max_iter", max_iter, where),
+        max_seconds=None if max_seconds is None
+        else validation.check_number("max_seconds", max_seconds, where=where),
+    )  # fmt: skip
+    return Settings(
+        rule,
+        None if lambdas is None else validation.check_pair("lambdas", lambdas, where),
+        None if radii is None else validation.check_pair("radii", radii, where),
+        validation.check_number("delta", delta, where=where),
+        validation.check_threads(n_threads, where),
+    )
 
 
 def choose_solver(
-    method: str | Solver[Any, Any], problem: type[Penalized] | type[Constrained]
-) -> Solver[Any, Any]:
-    """The solver that ``method`` names, if it solves this kind of problem."""
-    fitting = tuple(name for name, solver in SOLVERS.items() if problem in solver.solves)
+    method: str | Solver[Any, Any], problem: type[Penalized] | type[Constrained],
+    solvers: dict[str, type[Solver[Any, Any]]] = SOLVERS, where: str = "decompose",
+) -> Solver[Any, Any]:  # fmt: skip
+    """The one of ``solvers`` that ``method`` names, if it solves this kind of problem; "auto" is the first that does."""
+    fitting = tuple(name for name, solver in solvers.items() if problem in solver.solves)
     if isinstance(method, Solver):
         solver = method
     elif method == "auto":
-        return SOLVERS[fitting[0]]()
-    elif method in SOLVERS:
-        solver = SOLVERS[method]()
+        return solvers[fitting[0]]()
+    elif method in solvers:
+        solver = solvers[method]()
     else:
         raise validation.bad(
-            "method", "'auto', a solver, or one of " + ", ".join(map(repr, SOLVERS)), repr(method)
+            "method", "'auto', a solver, or one of " + ", ".join(map(repr, solvers)), repr(method), where
         )
     if problem not in solver.solves:
         given = "weights (lambdas or delta)" if problem is Penalized else "radii"

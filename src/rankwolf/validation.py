@@ -75,44 +75,44 @@ def _same_shape(observed: Array, data: Array) -> Array:
     return observed
 
 
-def check_pair(name: str, pair: Any) -> tuple[float, float]:
+def check_pair(name: str, pair: Any, where: str = "decompose") -> tuple[float, float]:
     """Two positive numbers."""
     try:
         first, second = (float(x) for x in pair)
     except (TypeError, ValueError):
-        raise bad(name, "a pair of numbers", repr(pair)) from None
+        raise bad(name, "a pair of numbers", repr(pair), where) from None
     if not (first > 0.0 and second > 0.0 and isfinite(first) and isfinite(second)):
-        raise bad(name, "two positive finite numbers", repr(tuple(pair)))
+        raise bad(name, "two positive finite numbers", repr(tuple(pair)), where)
     return first, second
 
 
-def check_number(name: str, value: Any, *, positive: bool = True) -> float:
+def check_number(name: str, value: Any, *, positive: bool = True, where: str = "decompose") -> float:
     """A real number, above zero (or not below it)."""
     if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(value):
-        raise bad(name, "a finite number", repr(value))
+        raise bad(name, "a finite number", repr(value), where)
     if value < 0 or (positive and value == 0):
-        raise bad(name, "positive" if positive else "at least 0", repr(value))
+        raise bad(name, "positive" if positive else "at least 0", repr(value), where)
     return float(value)
 
 
-def check_count(name: str, value: Any) -> int:
+def check_count(name: str, value: Any, where: str = "decompose") -> int:
     """A whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise bad(name, "a whole number of at least 1", repr(value))
+        raise bad(name, "a whole number of at least 1", repr(value), where)
     return int(value)
 
 
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+def check_choice(name: str, value: Any, choices: tuple[str, ...], where: str = "decompose") -> str:
     """One of a few words."""
     if value not in choices:
-        raise bad(name, "one of " + ", ".join(repr(choice) for choice in choices), repr(value))
+        raise bad(name, "one of " + ", ".join(repr(choice) for choice in choices), repr(value), where)
     return str(value)
 
 
-def check_threads(n_threads: Any) -> int:
+def check_threads(n_threads: Any, where: str = "decompose") -> int:
     """None means every core that this process may use."""
     if n_threads is not None:
-        return check_count("n_threads", n_threads)
+        return check_count("n_threads", n_threads, where)
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
