@@ -42,7 +42,11 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Record:
-    """One iteration. ``gap`` is the objective less the best lower bound so far; NaN before there is a bound."""
+    """One iteration. ``gap`` is the objective less the best lower bound so far.
+
+    That bound rests on Ritz values and can be too high where a solver's vectors missed a direction; the gap of the
+    :class:`Decomposition` does not.
+    """
 
     iteration: int
     passes: int

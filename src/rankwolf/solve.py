@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf, isfinite, nan
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -32,12 +32,17 @@ class StopRule:
 
 
 class Progress:
-    """The records so far, and what the stopping rules ask about them. The clock stands still during callbacks."""
+    """The records so far, and what the stopping rules ask about them. The clock stands still during callbacks.
 
-    def __init__(self, rule: StopRule, scale: float) -> None:
+    ``start`` is the objective at L = S = 0. A solver's lower bounds are promises: they rest on Ritz values, and one
+    that missed a direction is too high. The best promise counts until a proof fails; then only what was proved does.
+    """
+
+    def __init__(self, rule: StopRule, start: float) -> None:
         self.rule, self.history = rule, list[Record]()
         # A relative gap needs something to be relative to; an objective of exactly zero is compared with the data.
-        self._floor = np.finfo(np.float64).eps * scale
+        self._floor = np.finfo(np.float64).eps * start
+        self._start, self._promised, self._proved = start, 0.0, 0.0
         self._started, self._paused = time.perf_counter(), 0.0
         self._quiet_rows = self._stalled_rows = 0
         self._best_objective, self._best_gap = inf, inf
@@ -53,13 +58,13 @@ class Progress:
 
     def record(self, report: Report, iteration: int, passes: int) -> Record:
         """Turn a solver's report into a record and count rows for the rules."""
-        gap = report.objective - report.lower_bound if report.lower_bound > -inf else nan
-        gap = max(gap, 0.0)
+        self._promised = max(self._promised, report.lower_bound)
+        gap = max(report.objective - self._promised, 0.0)
         record = Record(
             iteration, passes, report.objective, gap, self.relative(gap, report.objective), report.rank,
             report.nonzeros, report.step_size, report.sparse_step_size, report.surrogate_gap, self.seconds,
         )  # fmt: skip
-        last = self.history[-1].objective if self.history else nan
+        last = self.history[-1].objective if self.history else self._start
         quiet = abs(record.objective - last) <= self.rule.tol * last
         self._quiet_rows = self._quiet_rows + 1 if quiet else 0
         better = record.objective < self._best_objective * (1.0 - 1e-13) or gap < self._best_gap * (
@@ -70,6 +75,12 @@ class Progress:
         self._best_gap = min(self._best_gap, gap)
         self.history.append(record)
         return record
+
+    def prove(self, lower_bound: float) -> float:
+        """Take in a proved bound, forget what was only promised, and return the best bound that is proved."""
+        self._proved = self._promised = max(self._proved, lower_bound)
+        self._best_gap = inf
+        return self._proved
 
     def call(self, callback: Callback, record: Record) -> bool:
         """Whether the callback wants to go on."""
@@ -111,15 +122,17 @@ def solve(
             state = solver.step(problem, source, state)
             record = progress.record(solver.report(problem, state), iteration, source.passes)
             status = progress.status(record)
-            if callback is not None and not progress.call(callback, record):
-                status = status or Status.CALLBACK
+            wants_more = callback is None or progress.call(callback, record)
             if status is Status.GAP_REACHED:
                 if iteration >= next_proof:
                     result = finish(problem, source, solver, state, progress, status, rng)
                     if result.relative_gap <= rule.tol:
                         return result
-                    next_proof = iteration + 1 + iteration // 10
+                    # Odd and at least 3: Frank-Wolfe's bounds alternate, and a promise is about the iterate before.
+                    next_proof = iteration + 3 + 2 * (iteration // 20)
                 status = progress.limit(record)
+            if status is None and not wants_more:
+                status = Status.CALLBACK
             if status is not None:
                 break
         return finish(problem, source, solver, state, progress, status or Status.ITERATION_LIMIT, rng)
@@ -132,7 +145,7 @@ def finish(
     """Have the pair judged afresh, and wrap up what the run was."""
     assessment = assess(source, problem, solver.solution(problem, source, state), rng)
     objective, certificate = assessment.objective, assessment.certificate
-    gap = max(objective - certificate.lower_bound, 0.0)
+    gap = max(objective - progress.prove(certificate.lower_bound), 0.0)
     return Decomposition(
         low_rank=assessment.low_rank, sparse=assessment.sparse, objective=objective, gap=gap,
         relative_gap=progress.relative(gap, objective), gap_is_proved=certificate.proved, status=status,

@@ -65,6 +65,10 @@ class KrylovSpace:
         """The ``count`` best approximate singular vectors (fewer where the space is smaller)."""
         return self._basis @ self._vectors[:, :count]
 
+    def leading_images(self, count: int) -> Array:
+        """GᵀG times those vectors: one more power step, at no product, and the way out of an invariant subspace."""
+        return self._products @ self._vectors[:, :count]
+
     def next_block(self, count: int, rng: np.random.Generator) -> Array | None:
         """Directions to multiply next: residuals of the leading Ritz pairs. None when the space is everything."""
         n, q = self._basis.shape

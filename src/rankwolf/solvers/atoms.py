@@ -141,7 +141,7 @@ def leading_atom(source: Source, state: AtomicState, tol: float, max_products: i
         task = MultiplyResidual(block.astype(source.dtype), state.limit)
         space.add(block, source.run(task, state.residual).product)
         pair = space.leading_pair()
-    state.warm = np.linalg.qr(space.leading_vectors(WARM_VECTORS))[0]
+    state.warm = np.linalg.qr(space.leading_images(WARM_VECTORS))[0]
     right = pair.right.astype(source.dtype)
     sums: AtomSums = source.run(AlignAtom(right, state.limit), state.residual, state.left)
     length = float(sums.values[0]) ** 0.5

@@ -18,8 +18,8 @@ from rankwolf.problem import Constrained, Penalized, Problem
 class Report:
     """What a solver knows after a step without another look at the data.
 
-    ``lower_bound`` is the best so far. It rests on a Ritz value of G and its residual; before a run may stop on it, the
-    loop asks :mod:`rankwolf.certificate` for one that is proved.
+    ``lower_bound`` may belong to an earlier iterate; the loop keeps the best. It rests on a Ritz value of G and its
+    residual: before a run may stop on it, the loop asks :mod:`rankwolf.certificate` for one that is proved.
     """
 
     objective: float

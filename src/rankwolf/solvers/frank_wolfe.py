@@ -137,7 +137,7 @@ class FrankWolfe(Solver[Problem, PlainState]):
             linear_L, linear_S = linear_L - problem.lambda_L, linear_S - problem.lambda_S
             weights = problem.lambda_L * core.t_L + problem.lambda_S * core.t_S
         core.surrogate_gap = weights - core.sums.g_dot_l + V_tL * linear_L + V_tS * linear_S
-        core.lower_bound = max(core.lower_bound, self._objective(problem, core) - core.surrogate_gap)
+        core.lower_bound = max(self._objective(problem, core) - core.surrogate_gap, 0.0)
 
     @staticmethod
     def _line_search(

@@ -60,5 +60,4 @@ class FrankWolfeProjection(Solver[Constrained, AtomicState]):
         """d(x) = τ_L‖G‖₂ + τ_S·max|G| − ⟨G, L + S⟩, with L + S = M − G on Ω."""
         sums = state.sums
         state.surrogate_gap = problem.surrogate_gap(sums.g_dot_m - sums.g_squared, spectral_norm, state.limit)
-        bound = problem.objective(sums.g_squared) - state.surrogate_gap
-        state.lower_bound = max(state.lower_bound, bound)
+        state.lower_bound = max(problem.objective(sums.g_squared) - state.surrogate_gap, 0.0)

@@ -71,8 +71,7 @@ class FrankWolfeThresholding(Solver[Penalized, AtomicState]):
         """The dual certificate and the surrogate gap d(x), both of the iterate that the oracle was asked about."""
         sums = state.sums
         if state.iteration > 0:
-            bound = problem.dual_value(sums.g_dot_m, sums.g_squared, atom.pair.upper)
-            state.lower_bound = max(state.lower_bound, bound)
+            state.lower_bound = problem.dual_value(sums.g_dot_m, sums.g_squared, atom.pair.upper)
         # ⟨G, S⟩ = λ_S·t_S cancels λ_S·t_S: G = ±λ_S wherever S is not zero.
         state.surrogate_gap = (
             problem.lambda_L * state.t_L - sums.g_dot_l
