@@ -1,0 +1,154 @@
+"""``rankwolf demo``: render a scene, decompose it, draw what came out, and say how close it is to the truth."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rankwolf.cli.common import (
+    Output,
+    add_force_option,
+    add_output_options,
+    check_target,
+    to_json,
+    whole_folder,
+)
+
+if TYPE_CHECKING:
+    from rankwolf.result import Decomposition
+    from rankwolf.scene import Rendered
+
+# The scene's noise is 2 gray levels. The paper's δ = 1e-3 for video would make λ_S smaller than that, and S noisy.
+DELTA = 3e-3
+PICTURE, RESULT, SUMMARY = "demo.png", "result.npz", "summary.json"
+
+
+def add_parser(subparsers: Any) -> None:
+    """The options of ``rankwolf demo``."""
+    parser = subparsers.add_parser(
+        "demo",
+        help="render a scene and separate it: nothing to download",
+        description="Render a surveillance scene (lamps that drift and switch, objects that move, noise), split it "
+        "into background and foreground, and compare with the truth.",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("demo-output"), metavar="FOLDER",
+        help="where the picture and the result go (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--frames", type=int, default=300, metavar="N", help="frames (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="another scene (default: %(default)s)")
+    add_force_option(parser)
+    add_output_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Render, decompose, compare, draw."""
+    target: Path = arguments.output
+    check_target(target, arguments.force)
+    output = Output.of(arguments)
+
+    from rankwolf.api import decompose
+    from rankwolf.callbacks import LogTable
+    from rankwolf.scene import Scene
+
+    scene = Scene(n_frames=arguments.frames, seed=arguments.seed)
+    output.say(
+        f"Rendering {scene.n_frames} frames of {scene.height} × {scene.width}: {scene.n_lamps} lamps, "
+        f"{scene.n_objects} objects, noise of {scene.noise:g} gray levels."
+    )
+    video = scene.render()
+    output.say("Decomposing.")
+    fit = decompose(video.matrix, delta=DELTA, rng=0, callback=LogTable() if output.talks else None)
+    output.say(f"\n{fit!r}\n")
+    errors = compare(video, fit)
+    output.say(
+        "Root mean square distance from the true background, in gray levels:\n"
+        f"  the frames as they are    {errors['frames']:7.2f}\n"
+        f"  the median frame          {errors['median']:7.2f}\n"
+        f"  L                         {errors['low_rank']:7.2f}\n"
+        f"  L, where objects hide it  {errors['low_rank_behind_objects']:7.2f}\n"
+    )
+    summary = summarize(fit, errors)
+    with whole_folder(target, force=arguments.force) as folder:
+        draw(video, fit, folder / PICTURE)
+        fit.save(folder / RESULT)
+        (folder / SUMMARY).write_text(to_json(summary, indent=2) + "\n", encoding="utf-8")
+    output.say(
+        f"Open {target / PICTURE}: observed, background, foreground.\n"
+        f"rankwolf.load({str(target / RESULT)!r}) reads the result; {target / SUMMARY} has the figures."
+    )
+    output.finish({**summary, "output": str(target)})
+    return 0
+
+
+def compare(video: Rendered, fit: Decomposition) -> dict[str, float]:
+    """Root mean square distances from the true background."""
+    import numpy as np
+
+    truth = video.background
+    low_rank = fit.low_rank[:].reshape(truth.shape)
+    hidden = video.masks if video.masks.any() else np.ones_like(video.masks)
+
+    def distance(error: Any) -> float:
+        return float(np.sqrt(np.mean(np.square(error, dtype=np.float64))))
+
+    return {
+        "frames": distance(video.frames - truth),
+        "median": distance(np.median(video.frames, axis=0) - truth),
+        "low_rank": distance(low_rank - truth),
+        "low_rank_behind_objects": distance((low_rank - truth)[hidden]),
+    }
+
+
+def summarize(fit: Decomposition, errors: dict[str, float]) -> dict[str, Any]:
+    """What a program wants to know about the run."""
+    return {
+        "shape": fit.low_rank.shape,
+        "method": fit.method,
+        "lambdas": fit.lambdas,
+        "status": fit.status.name,
+        "objective": fit.objective,
+        "relative_gap": fit.relative_gap,
+        "rank": fit.low_rank.rank,
+        "nonzeros": fit.sparse.nnz,
+        "iterations": fit.n_iter,
+        "passes": fit.passes,
+        "seconds": fit.seconds,
+        "distance_from_true_background": errors,
+    }
+
+
+def draw(video: Rendered, fit: Decomposition, path: Path) -> None:
+    """Four moments, one row each: observed, background L, foreground S."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    count, height, width = video.frames.shape
+    moments = sorted({round(share * (count - 1)) for share in (0.05, 0.35, 0.65, 0.95)})
+    layout = ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, wspace=0.0, hspace=0.0)
+    figure = Figure(figsize=(9.6, 3.2 * height / width * len(moments) + 0.6), layout=layout, dpi=150)
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(len(moments), 3, squeeze=False)
+    for row, moment in zip(axes, moments, strict=True):
+        background = fit.low_rank[moment].reshape(height, width)
+        foreground = fit.sparse[moment].reshape(height, width)
+        row[0].imshow(video.frames[moment], cmap="gray", vmin=0, vmax=255)
+        row[1].imshow(background, cmap="gray", vmin=0, vmax=255)
+        # Zero is white: darker than the background is blue, brighter is red.
+        row[2].imshow(foreground, cmap="RdBu_r", vmin=-160, vmax=160)
+        row[0].set_ylabel(f"frame {moment + video.start}", fontsize=10)
+        for axis in row:
+            axis.set(xticks=[], yticks=[])
+            axis.spines[:].set_visible(False)
+    titles = ("observed", f"background L, rank {fit.low_rank.rank}", f"foreground S, {_share(fit)} not zero")
+    for axis, title in zip(axes[0], titles, strict=True):
+        axis.set_title(title, fontsize=11)
+    figure.supxlabel("Foreground: red is brighter than the background, blue is darker.", fontsize=9)
+    figure.savefig(path)
+
+
+def _share(fit: Decomposition) -> str:
+    rows, columns = fit.low_rank.shape
+    return f"{fit.sparse.nnz / (rows * columns):.1%}"
