@@ -10,11 +10,25 @@ import scipy.linalg
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
+RowKey = slice | SupportsIndex | Array
+ColumnKey = slice | SupportsIndex
+
+
+def split_key(key: RowKey | tuple[RowKey, ColumnKey]) -> tuple[RowKey, ColumnKey]:
+    """Rows and columns of an index: rows as NumPy has them, then perhaps a slice or a number of columns."""
+    rows, columns = key if isinstance(key, tuple) and len(key) == 2 else (key, slice(None))
+    if isinstance(rows, tuple) or not isinstance(columns, slice | SupportsIndex):
+        raise IndexError(
+            f"Rows, then perhaps a slice or a number of columns, can be taken. Got {key!r} instead."
+        )
+    return rows, columns
+
+
 class LowRank:
     """L = u · diag(s) · vt, with orthonormal columns in ``u`` and rows in ``vt``.
 
     Memory (m + n + 1)·r. ``np.asarray(L)`` makes the m × n array, ``L[i:j]`` the rows i to j of it as an array,
-    ``L @ x`` costs (m + n)·r.
+    ``L[i:j, k:l]`` a part of them, ``L @ x`` costs (m + n)·r.
 
     >>> import numpy as np
     >>> from rankwolf import LowRank
@@ -81,9 +95,10 @@ class LowRank:
         root = np.sqrt(self.s).astype(self.dtype)
         return self.u * root, np.ascontiguousarray(self.vt.T) * root
 
-    def __getitem__(self, rows: slice | SupportsIndex | Array) -> Array:
-        scaled = self.s.astype(self.dtype)[:, None] * self.vt
-        product: Array = self.u[rows] @ scaled
+    def __getitem__(self, key: RowKey | tuple[RowKey, ColumnKey]) -> Array:
+        rows, columns = split_key(key)
+        scaled = self.s.astype(self.dtype) * self.vt[:, columns].T
+        product: Array = self.u[rows] @ scaled.T
         return product
 
     def __matmul__(self, other: Array) -> Array:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
-import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from enum import Enum
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from rankwolf.lowrank import LowRank
+from rankwolf.lowrank import ColumnKey, LowRank, RowKey, split_key
 from rankwolf.oracles import l1
 from rankwolf.sources import Array, Source
 
@@ -71,13 +69,20 @@ class SparsePart(ABC):
     def rows(self, start: int, stop: int) -> Array:
         """Rows ``start`` to ``stop`` as a dense array."""
 
-    def __getitem__(self, key: slice | SupportsIndex) -> Array:
-        if isinstance(key, slice):
-            start, stop, step = key.indices(self.shape[0])
-            return self.rows(start, max(start, stop)) if step == 1 else np.asarray(self)[key]
-        index = range(self.shape[0])[key]
-        row: Array = self.rows(index, index + 1)[0]
-        return row
+    def __getitem__(self, key: RowKey | tuple[RowKey, ColumnKey]) -> Array:
+        rows, columns = split_key(key)
+        numbers: Any = np.arange(self.shape[0])[rows]
+        if np.ndim(numbers) == 0:
+            part = self.rows(int(numbers), int(numbers) + 1)[0]
+        elif isinstance(rows, slice) and rows.step in (None, 1):
+            start, stop, _ = rows.indices(self.shape[0])
+            part = self.rows(start, max(start, stop))
+        else:
+            part = np.empty((numbers.size, self.shape[1]), self.dtype)
+            for place, number in enumerate(numbers):
+                part[place] = self.rows(number, number + 1)[0]
+        result: Array = part[..., columns]
+        return result
 
     def blocks(self, rows_at_once: int | None = None) -> Iterator[tuple[int, Array]]:
         """(first row, rows) from top to bottom, a few rows at a time."""
@@ -104,7 +109,10 @@ class SparsePart(ABC):
 
 
 class ThresholdedResidual(SparsePart):
-    """S = T_θ(P_Ω(M − L)): computed from the data and L when asked for, never stored."""
+    """S = T_θ(P_Ω(M − L)): computed from the data and L when asked for, never stored.
+
+    ``nnz`` was counted by a pass: an entry within rounding of θ may be zero in one computation and not in another.
+    """
 
     def __init__(self, source: Source, low_rank: LowRank, threshold: float, nnz: int) -> None:
         super().__init__(low_rank.shape, source.dtype, nnz)
@@ -188,11 +196,10 @@ class Decomposition:
             f"history_{f.name}": np.array([row[f.name] for row in rows]) for f in fields(Record)
         }
         target = Path(path)
-        handle, temporary = tempfile.mkstemp(
-            dir=target.parent or ".", prefix=f".{target.name}.", suffix=".part"
-        )
+        # Not tempfile: its files are for their owner alone, and os.replace would keep that.
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
         try:
-            with os.fdopen(handle, "wb") as file:
+            with temporary.open("xb") as file:
                 np.savez_compressed(
                     file, settings=np.array(json.dumps(settings)),
                     u=self.low_rank.u, s=self.low_rank.s, vt=self.low_rank.vt,
@@ -201,35 +208,41 @@ class Decomposition:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, target)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def load(path: str | os.PathLike[str]) -> Decomposition:
-    """Read what :meth:`Decomposition.save` wrote."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        settings = json.loads(str(arrays["settings"]))
-        low_rank = LowRank(arrays["u"], arrays["s"], arrays["vt"])
-        matrix = scipy.sparse.csr_array(
-            (arrays["sparse_data"], arrays["sparse_indices"], arrays["sparse_indptr"]), shape=low_rank.shape
-        )
-        matrix.check_format(full_check=True)
-        columns = {f.name: arrays[f"history_{f.name}"].tolist() for f in fields(Record)}
-    except (KeyError, ValueError, zipfile.BadZipFile, EOFError) as error:
-        raise ValueError(
-            f"{os.fspath(path)!r} is not a file that Decomposition.save wrote: {error}"
-        ) from error
-    history = tuple(
-        Record(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)
+    """Read what :meth:`Decomposition.save` wrote; a ValueError for any other file."""
+    with open(path, "rb") as handle:
+        try:
+            with np.load(handle, allow_pickle=False) as file:
+                return _from_arrays({name: file[name] for name in file.files})
+        except Exception as error:  # a damaged archive fails in a dozen ways, and all of them mean the same
+            raise ValueError(
+                f"{os.fspath(path)!r} is not a file that Decomposition.save wrote: {error or type(error).__name__}"
+            ) from error
+
+
+def _from_arrays(arrays: dict[str, Array]) -> Decomposition:
+    settings = json.loads(str(arrays["settings"]))
+    if settings["format"] != 1:
+        raise ValueError(f"its format is {settings['format']!r}, and this version reads 1")
+    low_rank = LowRank(arrays["u"], arrays["s"], arrays["vt"])
+    (m, r), (r_of_vt, n) = low_rank.u.shape, low_rank.vt.shape
+    if low_rank.s.shape != (r,) or r_of_vt != r:
+        raise ValueError("the factors of L do not fit together")
+    matrix = scipy.sparse.csr_array(
+        (arrays["sparse_data"], arrays["sparse_indices"], arrays["sparse_indptr"]), shape=(m, n)
     )
+    matrix.check_format(full_check=True)  # a bad index would segfault a product
+    columns = [arrays[f"history_{f.name}"].tolist() for f in fields(Record)]
     pair = {key: tuple(settings[key]) if settings[key] else None for key in ("lambdas", "radii")}
     return Decomposition(
         low_rank=low_rank, sparse=StoredSparse(matrix), objective=settings["objective"], gap=settings["gap"],
         relative_gap=settings["relative_gap"], gap_is_proved=settings["gap_is_proved"],
         status=Status[settings["status"]], n_iter=settings["n_iter"],
         passes=settings["passes"], seconds=settings["seconds"], method=settings["method"],
-        lambdas=pair["lambdas"], radii=pair["radii"], history=history,
+        lambdas=pair["lambdas"], radii=pair["radii"],
+        history=tuple(Record(*row) for row in zip(*columns, strict=True)),
     )  # fmt: skip
