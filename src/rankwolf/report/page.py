@@ -1,0 +1,79 @@
+"""The frame of every page: a template that extends ``templates/base.html``, filled by Jinja.
+
+A page is one file. Pictures and charts are inside it, and a content security policy forbids the browser to fetch
+anything else, so that it works from a disk and tells nobody that it was opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rankwolf.result import Decomposition
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One number of the row at the top of a page: "rank", "7", "of 795"."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+def render(template: str, **content: Any) -> str:
+    """The page that ``template`` makes of ``content``. Text is escaped; charts come marked as safe from ``figures``."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("rankwolf.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(template).render(**content)
+
+
+def solve_facts(fit: Decomposition) -> list[Fact]:
+    """What a page says of any decomposition: rank, sparsity, certified gap, time."""
+    m, n = fit.low_rank.shape
+    proof = "" if fit.gap_is_proved else ", by a converged Lanczos process"
+    return [
+        Fact("rank of the low-rank part", f"{fit.low_rank.rank:,}", f"of at most {min(m, n):,}"),
+        Fact("sparse part", f"{fit.sparse.nnz / max(1, m * n):.1%}", f"{fit.sparse.nnz:,} non-zeros"),
+        Fact("certified gap", percent(fit.relative_gap), f"to the optimum{proof}"),
+        Fact("solved in", duration(fit.seconds), f"{fit.passes} passes over the data"),
+    ]
+
+
+def percent(share: float) -> str:
+    """A share with two significant digits: 12 %, 0.034 %."""
+    if not isfinite(share):
+        return "unknown"
+    return f"{100.0 * share:.2g} %" if share < 0.995 else f"{100.0 * share:.0f} %"
+
+
+def duration(seconds: float) -> str:
+    """A time that people read: 0.4 s, 12 s, 3 min 5 s."""
+    if seconds < 10.0:
+        return f"{seconds:.1f} s"
+    if seconds < 60.0:
+        return f"{seconds:.0f} s"
+    return f"{int(seconds) // 60} min {int(seconds) % 60} s"
+
+
+def as_rows(settings: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    """Settings as (name, value) for a table; what was left out is left out."""
+    return [(name, _readable(value)) for name, value in settings.items() if value is not None]
+
+
+def _readable(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(_readable(item) for item in value)
+    return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
