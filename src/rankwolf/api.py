@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from rankwolf import validation
 from rankwolf.problem import Constrained, Penalized, Problem, paper_weights
 from rankwolf.result import Decomposition
@@ -82,9 +80,11 @@ def decompose(
         max_seconds=max_seconds, callback=callback, n_threads=n_threads,
     )  # fmt: skip
     solver = choose_solver(method, settings.problem)
+    generator = validation.check_rng(rng)
     source = validation.check_source(X, observed, settings.threads)
     problem = settings.make_problem(paper_weights(source, settings.delta))
-    return solve(problem, source, solver, settings.rule, callback, np.random.default_rng(rng))
+    validation.check_scale(problem, source.summary.norm)
+    return solve(problem, source, solver, settings.rule, callback, generator)
 
 
 @dataclass(frozen=True)
@@ -140,10 +140,12 @@ def choose_solver(
     method: str | Solver[Any, Any], problem: type[Penalized] | type[Constrained],
     solvers: dict[str, type[Solver[Any, Any]]] = SOLVERS, where: str = "decompose",
 ) -> Solver[Any, Any]:  # fmt: skip
-    """The one of ``solvers`` that ``method`` names, if it solves this kind of problem; "auto" is the first that does."""
+    """The one of ``solvers`` that ``method`` names, if it solves this kind of problem; "auto" is the first."""
     fitting = tuple(name for name, solver in solvers.items() if problem in solver.solves)
     if isinstance(method, Solver):
         solver = method
+    elif not isinstance(method, str):
+        raise validation.bad("method", "a name or a solver", repr(method), where)
     elif method == "auto":
         return solvers[fitting[0]]()
     elif method in solvers:

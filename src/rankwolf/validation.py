@@ -6,13 +6,19 @@
 from __future__ import annotations
 
 import os
-from math import isfinite
+from math import inf, isfinite, nan
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
+from rankwolf.problem import Penalized, Problem
 from rankwolf.sources import Array, InMemory, Source
+
+# Largest entries whose squares, and the squares of the first upper bounds U_L and U_S, float64 can hold.
+SCALE = (1e-100, 1e100)
+# How far weights and radii may be from the norm of the data, in either direction.
+REACH = 1e12
 
 
 def bad(name: str, rule: str, got: object, where: str = "decompose", remedy: str = "") -> ValueError:
@@ -40,10 +46,25 @@ def check_source(X: Any, observed: Any, n_threads: int) -> Source:
                   remedy="NaN marks a missing entry.")  # fmt: skip
     if source.summary.observed == 0:
         raise bad("X", "observed in at least one entry", "nothing but missing entries")
-    if not isfinite(source.summary.norm):
-        raise bad("X", "of a norm that float64 can hold", f"entries up to {source.summary.largest:.3g}",
-                  remedy="Divide by a constant first.")  # fmt: skip
+    largest = source.summary.largest
+    if largest and not SCALE[0] <= largest <= SCALE[1]:
+        raise bad("X", f"of a scale between {SCALE[0]:g} and {SCALE[1]:g}, so that squares neither overflow nor vanish",
+                  f"entries up to {largest:.3g}", remedy="Divide by a constant first.")  # fmt: skip
     return source
+
+
+def check_scale(problem: Problem, norm: float, where: str = "decompose") -> None:
+    """Weights and radii that have something to do with data of this norm: beyond, floating point decides the answer."""
+    penalized = isinstance(problem, Penalized)
+    pair = (
+        (problem.lambda_L, problem.lambda_S)
+        if isinstance(problem, Penalized)
+        else (problem.tau_L, problem.tau_S)
+    )
+    norm = norm or 1.0
+    if not all(norm / REACH <= x <= norm * REACH for x in pair):
+        raise bad("lambdas" if penalized else "radii", f"within a factor {REACH:g} of ‖X‖_F = {norm:.3g}", f"{pair}",
+                  where, "Look at delta and at the scale of X." if penalized else "From √(mn)·‖X‖_F on, a radius binds nothing.")  # fmt: skip
 
 
 def _as_array(X: Any) -> Array:
@@ -78,21 +99,23 @@ def _same_shape(observed: Array, data: Array) -> Array:
 def check_pair(name: str, pair: Any, where: str = "decompose") -> tuple[float, float]:
     """Two positive numbers."""
     try:
-        first, second = (float(x) for x in pair)
+        first, second = pair
     except (TypeError, ValueError):
         raise bad(name, "a pair of numbers", repr(pair), where) from None
-    if not (first > 0.0 and second > 0.0 and isfinite(first) and isfinite(second)):
-        raise bad(name, "two positive finite numbers", repr(tuple(pair)), where)
-    return first, second
+    return check_number(name, first, where=where), check_number(name, second, where=where)
 
 
 def check_number(name: str, value: Any, *, positive: bool = True, where: str = "decompose") -> float:
     """A real number, above zero (or not below it)."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(value):
+    try:
+        number = nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+    except OverflowError:  # a whole number of more than 308 digits
+        number = inf
+    if not isfinite(number):
         raise bad(name, "a finite number", repr(value), where)
-    if value < 0 or (positive and value == 0):
+    if number < 0.0 or (positive and number == 0.0):
         raise bad(name, "positive" if positive else "at least 0", repr(value), where)
-    return float(value)
+    return number
 
 
 def check_count(name: str, value: Any, where: str = "decompose") -> int:
@@ -104,9 +127,19 @@ def check_count(name: str, value: Any, where: str = "decompose") -> int:
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...], where: str = "decompose") -> str:
     """One of a few words."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise bad(name, "one of " + ", ".join(repr(choice) for choice in choices), repr(value), where)
     return str(value)
+
+
+def check_rng(rng: Any, where: str = "decompose") -> np.random.Generator:
+    """None, a seed or a generator, as NumPy takes them."""
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError):
+        raise bad(
+            "rng", "None, a whole number of at least 0 or a numpy Generator", repr(rng), where
+        ) from None
 
 
 def check_threads(n_threads: Any, where: str = "decompose") -> int:

@@ -51,7 +51,8 @@ class InMemory(Source):
 def _tile(data: Array, observed: Array | None, dtype: np.dtype[Any]) -> Array:
     if data.flags.c_contiguous or data.shape[0] == 1 or data.shape[1] == 1:
         tile = np.ascontiguousarray(data).astype(dtype, copy=observed is not None)
-    elif data.flags.f_contiguous or data.strides[0] <= data.strides[1]:
+    elif data.strides[0] <= data.strides[1] and data.dtype.isnative and data.dtype.char not in "eg":
+        # Neither half nor extended precision: Numba has no such types.
         tile = np.empty(data.shape, dtype)
         kernels.cast_transposed(data.T, tile)
     else:
