@@ -55,16 +55,21 @@ def check_source(X: Any, observed: Any, n_threads: int) -> Source:
 
 def check_scale(problem: Problem, norm: float, where: str = "decompose") -> None:
     """Weights and radii that have something to do with data of this norm: beyond, floating point decides the answer."""
-    penalized = isinstance(problem, Penalized)
-    pair = (
-        (problem.lambda_L, problem.lambda_S)
-        if isinstance(problem, Penalized)
-        else (problem.tau_L, problem.tau_S)
-    )
+    if isinstance(problem, Penalized):
+        name, pair, remedy = (
+            "lambdas",
+            (problem.lambda_L, problem.lambda_S),
+            "Look at delta and at the scale of X.",
+        )
+    else:
+        name, pair, remedy = (
+            "radii",
+            (problem.tau_L, problem.tau_S),
+            "From √(mn)·‖X‖_F on, a radius binds nothing.",
+        )
     norm = norm or 1.0
     if not all(norm / REACH <= x <= norm * REACH for x in pair):
-        raise bad("lambdas" if penalized else "radii", f"within a factor {REACH:g} of ‖X‖_F = {norm:.3g}", f"{pair}",
-                  where, "Look at delta and at the scale of X." if penalized else "From √(mn)·‖X‖_F on, a radius binds nothing.")  # fmt: skip
+        raise bad(name, f"within a factor {REACH:g} of ‖X‖_F = {norm:.3g}", str(pair), where, remedy)
 
 
 def _as_array(X: Any) -> Array:
