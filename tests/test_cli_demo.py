@@ -1,0 +1,277 @@
+"""The command line's frame, with ``rankwolf demo`` as the command that runs in it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rankwolf
+from rankwolf.cli import main
+from rankwolf.cli.common import to_json, whole_file, whole_folder
+
+FRAMES = "24"
+
+
+def rankwolf_process(*arguments: str, **settings: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "rankwolf", *arguments], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        **settings,
+    )  # fmt: skip
+
+
+def run(*arguments: str, cwd: Path | None = None, **environment: str) -> tuple[int, str, str]:
+    process = rankwolf_process(*arguments, cwd=cwd, env={**os.environ, **environment})
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory) -> tuple[Path, int, str, str]:
+    """One demo, run as a user would."""
+    folder = tmp_path_factory.mktemp("demo")
+    return folder / "out", *run("demo", "--frames", FRAMES, "-o", "out", cwd=folder)
+
+
+def test_demo_prints_the_table_and_the_distance_and_says_where_the_results_are(demo):
+    folder, code, out, err = demo
+    assert (code, err) == (0, "")
+    assert out.count("Iteration   Passes") == 1
+    assert "Root mean square distance from the true background" in out
+    assert "Open out/demo.png" in out
+    assert sorted(path.name for path in folder.iterdir()) == ["demo.png", "result.npz", "summary.json"]
+    assert [path.name for path in folder.parent.iterdir()] == ["out"]
+
+
+def test_demo_comes_close_to_the_truth(demo):
+    summary = json.loads((demo[0] / "summary.json").read_text())
+    errors = summary["distance_from_true_background"]
+    assert summary["status"] == "GAP_REACHED"
+    assert summary["relative_gap"] <= 1e-3
+    assert errors["low_rank"] < 0.5 * errors["median"] < errors["frames"]
+
+
+def test_demo_saves_a_result_that_loads_and_a_picture(demo):
+    fit = rankwolf.load(demo[0] / "result.npz")
+    assert fit.low_rank.shape == (int(FRAMES), 120 * 160)
+    image = pytest.importorskip("matplotlib.image").imread(demo[0] / "demo.png")
+    assert image.shape[0] > 800 and image.shape[1] > 1200
+    assert np.ptp(image[..., :3], axis=2).max() > 0.5  # the foreground is in colour
+
+
+def test_demo_does_not_overwrite_without_force(demo):
+    before = (demo[0] / "summary.json").stat().st_mtime_ns
+    code, out, err = run("demo", "--frames", FRAMES, "-o", str(demo[0]))
+    assert (code, out) == (2, "")
+    assert err.startswith("rankwolf: error: The output ") and "--force" in err and err.count("\n") == 1
+    assert (demo[0] / "summary.json").stat().st_mtime_ns == before
+
+
+def test_demo_json_is_one_object_and_quiet_is_nothing(tmp_path, capfd):
+    target = tmp_path / "out"
+    assert main(["demo", "--frames", "5", "-o", str(target), "--json"]) == 0
+    captured = capfd.readouterr()
+    assert json.loads(captured.out)["output"] == str(target) and captured.err == ""
+    (target / "notes.txt").write_text("mine")
+    assert main(["demo", "--frames", "5", "-o", str(target), "--quiet", "--force"]) == 0
+    assert capfd.readouterr() == ("", "")
+    assert (target / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["demo", "--frames", "0"], "The 'n_frames' parameter of Scene must be at least 1. Got 0 instead."),
+        (["demo", "--frames", "many"], "argument --frames: invalid int value: 'many'"),
+        (["demo", "--fram", "3"], "unrecognized arguments: --fram 3"),
+        (["demo", "-o", "no/such/folder"], "The folder 'no/such' does not exist. Make it first."),
+        (["demo", "--json", "--quiet"], "not allowed with argument"),
+        (["dmeo"], "invalid choice: 'dmeo'"),
+        ([], "the following arguments are required: COMMAND"),
+    ],
+)
+def test_bad_usage_is_one_line_and_exit_code_2(arguments, words, tmp_path):
+    code, out, err = run(*arguments, cwd=tmp_path)
+    assert (code, out) == (2, "")
+    assert words in err and err.count("\n") == 1 and "Traceback" not in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_folder_that_cannot_be_written(tmp_path):
+    tmp_path.chmod(0o500)
+    code, _, err = run("demo", "--frames", "5", "-o", str(tmp_path / "out"))
+    assert code == 2 and "Permission denied" in err and err.count("\n") == 1
+
+
+def test_disk_that_takes_no_more_is_one_line_and_leaves_nothing(tmp_path):
+    # A limit on the size of a file stops the write in the middle, as a full disk would.
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))  # noqa: E731
+    process = rankwolf_process("demo", "--frames", "5", "-q", cwd=tmp_path, preexec_fn=limit)
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, out) == (2, "")
+    assert "File too large" in err and err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_extra_names_what_to_install(tmp_path):
+    (tmp_path / "matplotlib.py").write_text("raise ModuleNotFoundError('no', name='matplotlib')")
+    code, _, err = run("demo", "--frames", "5", "-q", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    assert code == 2
+    assert err == (
+        "rankwolf: error: This needs the package 'matplotlib'. Install it with: pip install 'rankwolf[report]'\n"
+    )
+
+
+def test_debug_variable_shows_the_traceback(tmp_path):
+    code, _, err = run("demo", "--frames", "0", cwd=tmp_path, RANKWOLF_DEBUG="1")
+    assert code == 1 and "Traceback" in err
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_signals_end_a_run_quickly_and_leave_nothing(number, code, word, tmp_path):
+    # Python ignores SIGINT where its parent does, as test runners in the background do.
+    process = rankwolf_process(
+        "demo", "--frames", "4000", cwd=tmp_path,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "Decomposing" in line:
+            break
+    time.sleep(0.5)
+    sent = time.perf_counter()
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert err == f"rankwolf: {word}\n"
+    assert time.perf_counter() - sent < 5.0  # 2 s and one tile, with room for a busy machine
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_reader_that_goes_away_is_no_traceback(tmp_path):
+    process = rankwolf_process("demo", "--frames", "5", cwd=tmp_path)
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    err = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(60) == 141 and err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(["--version"], f"rankwolf {rankwolf.__version__}"), (["--help"], "demo"), (["demo", "-h"], "--frames")],
+)
+def test_version_and_help(arguments, words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 0
+    assert words in capsys.readouterr().out
+
+
+def test_help_does_not_wait_for_numerical_libraries():
+    script = (
+        "import sys; from rankwolf.cli.main import build_parser, find_commands; build_parser(find_commands());"
+        "print([name for name in ('numpy', 'scipy', 'numba', 'rich', 'matplotlib') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_import_is_quick_and_light():
+    # With a public name, since names are imported when asked for; in seconds of this process, not of a busy machine.
+    script = (
+        "import sys, time; import rankwolf; rankwolf.decompose;"
+        "print(time.process_time(), [n for n in ('sklearn', 'dask', 'matplotlib', 'av', 'pandas', 'rich') if n in sys.modules])"
+    )
+    seconds = []
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        spent, heavy = done.stdout.split(" ", 1)
+        assert heavy == "[]\n"
+        seconds.append(float(spent))
+    assert min(seconds) < 0.8
+
+
+def test_public_names_are_the_ones_that_type_checkers_see():
+    tree = ast.parse(Path(rankwolf.__file__).read_text(encoding="utf-8"))
+    seen = {
+        alias.name: node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("rankwolf")
+        for alias in node.names
+    }
+    assert seen == rankwolf._HOMES
+    assert sorted(seen) == sorted(set(rankwolf.__all__) - {"__version__"})
+    assert set(rankwolf.__all__) <= set(dir(rankwolf))
+    for name in rankwolf.__all__:
+        assert getattr(rankwolf, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        rankwolf.nonsense  # noqa: B018
+
+
+def test_whole_folder_leaves_nothing_after_an_error(tmp_path):
+    def interrupted() -> None:
+        with whole_folder(tmp_path / "out", force=False) as folder:
+            (folder / "half").write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_whole_folder_replaces_only_its_own_names(tmp_path):
+    out = tmp_path / "out"
+    (out / "pictures").mkdir(parents=True)
+    (out / "pictures" / "old.png").write_text("old")
+    (out / "keep").write_text("keep")
+    with pytest.raises(ValueError, match="exists already"), whole_folder(out, force=False):
+        pass
+    with whole_folder(out, force=True) as folder:
+        (folder / "pictures").mkdir()
+        (folder / "pictures" / "new.png").write_text("new")
+        assert (out / "pictures" / "old.png").exists()  # not before the block has ended
+    assert sorted(str(path.relative_to(out)) for path in out.rglob("*")) == [
+        "keep",
+        "pictures",
+        "pictures/new.png",
+    ]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_whole_file(tmp_path):
+    target = tmp_path / "table.csv"
+
+    def interrupted() -> None:
+        with whole_file(target, force=False) as path:
+            path.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert list(tmp_path.iterdir()) == []
+    with whole_file(target, force=False) as path:
+        assert path.suffix == ".csv"
+        path.write_text("whole")
+    assert target.read_text() == "whole" and [p.name for p in tmp_path.iterdir()] == ["table.csv"]
+    with pytest.raises(ValueError, match="is a folder"), whole_file(tmp_path, force=True):
+        pass
+
+
+def test_json_has_no_nan():
+    text = to_json(
+        {"gap": float("nan"), "pair": (1.0, float("inf")), "inner": {"x": float("-inf")}, "ok": 0.5}
+    )
+    assert json.loads(text) == {"gap": None, "pair": [1.0, None], "inner": {"x": None}, "ok": 0.5}
