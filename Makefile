@@ -30,7 +30,7 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/mypy
 
 bench: $(VENV)/dev.stamp
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.run
 
 system-packages:
 	@if command -v chromium >/dev/null; then echo "chromium is there."; \
