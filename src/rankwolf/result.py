@@ -142,6 +142,16 @@ class StoredSparse(SparsePart):
         return self._matrix.copy()
 
 
+class UnsavedSparse(SparsePart):
+    """S of a result that was saved without it: its size is known, its entries are not."""
+
+    def rows(self, start: int, stop: int) -> Array:
+        """There are none to give."""
+        raise ValueError(
+            "This result was saved without its sparse part. S is the data less L, soft-thresholded by lambdas[1]."
+        )
+
+
 @dataclass(frozen=True)
 class Decomposition:
     """M ≈ L + S, with a bound on how far the pair is from the optimum.
@@ -182,19 +192,25 @@ class Decomposition:
             f"  {self.status.value}"
         )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything, S as compressed rows, to one ``.npz`` file (no pickle); moved into place when whole."""
-        sparse = self.sparse.to_scipy()
+    def save(self, path: str | os.PathLike[str], *, with_sparse: bool = True) -> None:
+        """Write everything, S as compressed rows, to one ``.npz`` file (no pickle); moved into place when whole.
+
+        Without S the file has (m + n)·r numbers: enough for data that is kept elsewhere, such as a video, from which
+        S = T_λS(P_Ω(M − L)) can be computed again.
+        """
         settings = {
             "format": 1, "objective": self.objective, "gap": self.gap, "relative_gap": self.relative_gap,
             "gap_is_proved": self.gap_is_proved,
             "status": self.status.name, "n_iter": self.n_iter, "passes": self.passes, "seconds": self.seconds,
-            "method": self.method, "lambdas": self.lambdas, "radii": self.radii,
+            "method": self.method, "lambdas": self.lambdas, "radii": self.radii, "nonzeros": self.sparse.nnz,
         }  # fmt: skip
         rows = [asdict(record) for record in self.history]
         arrays: dict[str, Any] = {
             f"history_{f.name}": np.array([row[f.name] for row in rows]) for f in fields(Record)
         }
+        if with_sparse:
+            sparse = self.sparse.to_scipy()
+            arrays |= {f"sparse_{name}": getattr(sparse, name) for name in ("data", "indices", "indptr")}
         target = Path(path)
         # Not tempfile: its files are for their owner alone, and os.replace would keep that.
         temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
@@ -202,8 +218,7 @@ class Decomposition:
             with temporary.open("xb") as file:
                 np.savez_compressed(
                     file, settings=np.array(json.dumps(settings)),
-                    u=self.low_rank.u, s=self.low_rank.s, vt=self.low_rank.vt,
-                    sparse_data=sparse.data, sparse_indices=sparse.indices, sparse_indptr=sparse.indptr, **arrays,
+                    u=self.low_rank.u, s=self.low_rank.s, vt=self.low_rank.vt, **arrays,
                 )  # fmt: skip
                 file.flush()
                 os.fsync(file.fileno())
@@ -224,6 +239,16 @@ def load(path: str | os.PathLike[str]) -> Decomposition:
             ) from error
 
 
+def _sparse_from(arrays: dict[str, Array], shape: tuple[int, int], settings: dict[str, Any]) -> SparsePart:
+    if "sparse_data" not in arrays:
+        return UnsavedSparse(shape, arrays["u"].dtype, int(settings["nonzeros"]))
+    matrix = scipy.sparse.csr_array(
+        (arrays["sparse_data"], arrays["sparse_indices"], arrays["sparse_indptr"]), shape=shape
+    )
+    matrix.check_format(full_check=True)  # a bad index would segfault a product
+    return StoredSparse(matrix)
+
+
 def _from_arrays(arrays: dict[str, Array]) -> Decomposition:
     settings = json.loads(str(arrays["settings"]))
     if settings["format"] != 1:
@@ -232,14 +257,10 @@ def _from_arrays(arrays: dict[str, Array]) -> Decomposition:
     (m, r), (r_of_vt, n) = low_rank.u.shape, low_rank.vt.shape
     if low_rank.s.shape != (r,) or r_of_vt != r:
         raise ValueError("the factors of L do not fit together")
-    matrix = scipy.sparse.csr_array(
-        (arrays["sparse_data"], arrays["sparse_indices"], arrays["sparse_indptr"]), shape=(m, n)
-    )
-    matrix.check_format(full_check=True)  # a bad index would segfault a product
     columns = [arrays[f"history_{f.name}"].tolist() for f in fields(Record)]
     pair = {key: tuple(settings[key]) if settings[key] else None for key in ("lambdas", "radii")}
     return Decomposition(
-        low_rank=low_rank, sparse=StoredSparse(matrix), objective=settings["objective"], gap=settings["gap"],
+        low_rank=low_rank, sparse=_sparse_from(arrays, (m, n), settings), objective=settings["objective"], gap=settings["gap"],
         relative_gap=settings["relative_gap"], gap_is_proved=settings["gap_is_proved"],
         status=Status[settings["status"]], n_iter=settings["n_iter"],
         passes=settings["passes"], seconds=settings["seconds"], method=settings["method"],
