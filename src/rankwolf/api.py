@@ -10,6 +10,7 @@ from rankwolf.problem import Constrained, Penalized, Problem, paper_weights
 from rankwolf.result import Decomposition
 from rankwolf.solve import Callback, StopRule, solve
 from rankwolf.solvers import SOLVERS, Solver
+from rankwolf.weights import PAPER_DELTA, noise_weights
 
 
 def decompose(
@@ -17,7 +18,7 @@ def decompose(
     *,
     observed: Any = None,
     lambdas: tuple[float, float] | None = None,
-    delta: float = 1e-3,
+    delta: float | str = 1e-3,
     radii: tuple[float, float] | None = None,
     method: str | Solver[Any, Any] = "auto",
     tol: float = 1e-3,
@@ -41,9 +42,9 @@ def decompose(
         True where an entry was observed.
     lambdas : (λ_L, λ_S), optional
         Default: the paper's rule, λ_L = δρ‖P_Ω M‖_F and λ_S = δ√ρ‖P_Ω M‖_F/√max(m, n), ρ the observed fraction.
-    delta : float
+    delta : float or "auto"
         δ of that rule: smaller keeps more rank in L, and leaves more noise in S. The paper uses 1e-3 for video and 1e-2
-        for faces.
+        for faces. ``"auto"`` estimates the noise in X and sets both weights from it (:mod:`rankwolf.weights`).
     radii : (τ_L, τ_S), optional
         Solve the norm-constrained problem instead.
     method : str or Solver
@@ -75,14 +76,18 @@ def decompose(
     >>> fit.low_rank.rank, bool(fit.sparse[3][5] > 8.0)
     (1, True)
     """
+    from_noise = isinstance(delta, str) and delta == "auto"
     settings = check_settings(
-        "decompose", lambdas=lambdas, delta=delta, radii=radii, tol=tol, stop=stop, max_iter=max_iter,
-        max_seconds=max_seconds, callback=callback, n_threads=n_threads,
+        "decompose", lambdas=lambdas, delta=PAPER_DELTA if from_noise else delta, radii=radii, tol=tol, stop=stop,
+        max_iter=max_iter, max_seconds=max_seconds, callback=callback, n_threads=n_threads,
     )  # fmt: skip
     solver = choose_solver(method, settings.problem)
     generator = validation.check_rng(rng)
     source = validation.check_source(X, observed, settings.threads)
-    problem = settings.make_problem(paper_weights(source, settings.delta))
+    if from_noise and lambdas is None and radii is None:
+        problem: Problem = Penalized(*noise_weights(source, generator))
+    else:
+        problem = settings.make_problem(paper_weights(source, settings.delta))
     validation.check_scale(problem, source.summary.norm)
     return solve(problem, source, solver, settings.rule, callback, generator)
 

@@ -76,12 +76,25 @@ def _as_array(X: Any) -> Array:
     if isinstance(X, str | bytes | os.PathLike):
         raise bad("X", "an array", repr(X), remedy="np.load reads a file.")
     try:
-        data = np.asarray(X)
-    except ValueError as error:
+        data = _values_of_frame(X) if _is_frame(X) else np.asarray(X)
+    except (TypeError, ValueError) as error:
         raise bad("X", "a rectangular array of numbers", f"{type(X).__name__} ({error})") from error
     if data.dtype.kind not in "biuf":
         raise bad("X", "an array of real numbers", f"dtype {data.dtype}")
     return data
+
+
+def _is_frame(X: Any) -> bool:
+    """A pandas or polars frame, told by its module: neither library is imported for it."""
+    return type(X).__name__ == "DataFrame" and type(X).__module__.partition(".")[0] in ("pandas", "polars")
+
+
+def _values_of_frame(X: Any) -> Array:
+    """The numbers of a frame; None, NA and null become NaN."""
+    values: Array = X.to_numpy()
+    if values.dtype == np.object_ and type(X).__module__.startswith("pandas"):
+        values = X.to_numpy(dtype=np.float64, na_value=np.nan)
+    return values
 
 
 def _as_mask(observed: Any) -> Array | None:
