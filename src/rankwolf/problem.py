@@ -76,10 +76,17 @@ class Constrained:
 Problem = Penalized | Constrained
 
 
-def paper_weights(data: Data, delta: float) -> tuple[float, float]:
+def paper_weights(source: Source, delta: float) -> tuple[float, float]:
+    """The paper's weights for the matrix in ``source``."""
+    return paper_rule(delta, source.summary.norm, source.observed_fraction, max(source.shape))
+
+
+def paper_rule(
+    delta: float, norm: float, observed_fraction: float, longer_side: float
+) -> tuple[float, float]:
     """λ_L = δρ‖P_Ω M‖_F and λ_S = δ√ρ‖P_Ω M‖_F / √max(m, n), Section 5.
 
     A zero matrix has no scale of its own; any positive weights give L = S = 0 then, and 1 stands in for its norm.
     """
-    norm, rho = data.summary.norm or 1.0, data.observed_fraction
-    return delta * rho * norm, delta * rho**0.5 * norm / max(data.shape) ** 0.5
+    norm = norm or 1.0
+    return delta * observed_fraction * norm, delta * observed_fraction**0.5 * norm / longer_side**0.5

@@ -1,8 +1,8 @@
 """Which λ? The weights from the data's own noise.
 
 With M = L + S + E, E of standard deviation σ and a share s of outliers, the weights have to be just large enough to
-keep both out of L. λ_S = 2σ calls an entry an outlier where it is off by more than two standard deviations. The noise then
-enters the optimality conditions as G = clip(E, ±λ_S), a matrix of independent entries of variance
+keep both out of L. λ_S = 2σ calls an entry an outlier where it is off by more than two standard deviations. The noise
+then enters the optimality conditions as G = clip(E, ±λ_S), a matrix of independent entries of variance
 v = (1 − s)·σ_c² + s·λ_S², where σ_c² is the variance of a clipped Gaussian, so ‖G‖₂ ≈ √(ρ·v)·(√m + √n); singular
 directions of that size are noise, and λ_L is set to it.
 
@@ -13,7 +13,7 @@ residual is noise alone, it stays.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.special
@@ -37,11 +37,11 @@ MEDIAN_OF_NORMAL = 0.6744897501960817  # of |x|, x standard normal
 
 @dataclass(frozen=True)
 class Noise:
-    """σ and the share of outliers among the observed entries, with the rank of the submatrix's L."""
+    """σ and the share of outliers among the observed entries, with the rank that the submatrix's L had."""
 
     sigma: float
     outlier_share: float
-    rank: int
+    rank: int = 0
 
 
 def noise_weights(source: Source, rng: np.random.Generator) -> tuple[float, float]:
@@ -55,7 +55,7 @@ def noise_weights(source: Source, rng: np.random.Generator) -> tuple[float, floa
 def weights_for_noise(noise: Noise, shape: tuple[int, int], observed_fraction: float) -> tuple[float, float]:
     """λ_S = 2σ, and λ_L = the spectral norm of the clipped noise and outliers.
 
-    >>> lambda_L, lambda_S = weights_for_noise(Noise(1.0, 0.05, 0), (400, 100), 1.0)
+    >>> lambda_L, lambda_S = weights_for_noise(Noise(1.0, 0.05), (400, 100), 1.0)
     >>> round(lambda_L, 1), lambda_S
     (29.1, 2.0)
     """
@@ -87,17 +87,18 @@ def noise_of_array(data: Array) -> Noise:
     """
     seen = ~np.isnan(data)
     start = _spread(np.abs(data[seen]))
-    noise = Noise(start, 0.0, 0)
+    noise = Noise(start, 0.0)
     low_rank = np.zeros_like(data)
     for _ in range(60):
         if noise.sigma <= LEAST_NOISE * start:
-            return Noise(LEAST_NOISE * start, noise.outlier_share, noise.rank)
+            return replace(noise, sigma=LEAST_NOISE * start)
         fraction = float(np.count_nonzero(seen)) / data.size
         weights = weights_for_noise(noise, data.shape, fraction)
         low_rank, plain, rank = _fit(data, seen, low_rank, *weights)
         if rank > max(1.0, MOST_RANK * min(data.shape)):
             break
-        found = _measure((data - plain)[seen], rank, data.shape)
+        freedom = rank * (data.shape[0] + data.shape[1] - rank) / np.count_nonzero(seen)
+        found = replace(measure((data - plain)[seen], freedom), rank=rank)
         if found.outlier_share > MOST_OUTLIERS:
             break
         before, noise = noise.sigma, found
@@ -127,9 +128,14 @@ def _fit(
     return low_rank, plain, rank
 
 
-def _measure(residual: Array, rank: int, shape: tuple[int, int]) -> Noise:
-    """σ from the median of |D|, the median being taken of what is not beyond 3σ."""
+def measure(residual: Array, freedom: float = 0.0) -> Noise:
+    """σ from the median of |D|, the median being taken of what is not beyond 3σ, and the share of what is.
+
+    ``freedom`` is the share of the entries that the fit could have matched whatever they were.
+    """
     magnitudes = np.sort(np.abs(residual))
+    if magnitudes.size == 0:
+        return Noise(0.0, 0.0)
     sigma, share = _spread(magnitudes), 0.0
     for _ in range(10):
         if sigma == 0.0:
@@ -137,8 +143,7 @@ def _measure(residual: Array, rank: int, shape: tuple[int, int]) -> Noise:
         beyond = magnitudes.size - int(np.searchsorted(magnitudes, 3.0 * sigma))
         share = max(beyond / magnitudes.size - 0.0027, 0.0)
         sigma = _spread(magnitudes[: max(1, round((1.0 - share) * magnitudes.size))])
-    freedom = rank * (shape[0] + shape[1] - rank) / magnitudes.size
-    return Noise(sigma / max(1.0 - freedom, 0.25) ** 0.5, share, rank)
+    return Noise(sigma / max(1.0 - freedom, 0.25) ** 0.5, share)
 
 
 def _spread(magnitudes: Array) -> float:
