@@ -76,9 +76,9 @@ class Constrained:
 Problem = Penalized | Constrained
 
 
-def paper_weights(source: Source, delta: float) -> tuple[float, float]:
-    """The paper's weights for the matrix in ``source``."""
-    return paper_rule(delta, source.summary.norm, source.observed_fraction, max(source.shape))
+def paper_weights(data: Data, delta: float) -> tuple[float, float]:
+    """The paper's weights for this data."""
+    return paper_rule(delta, data.summary.norm, data.observed_fraction, max(data.shape))
 
 
 def paper_rule(

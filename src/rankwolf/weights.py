@@ -57,7 +57,7 @@ def weights_for_noise(noise: Noise, shape: tuple[int, int], observed_fraction: f
 
     >>> lambda_L, lambda_S = weights_for_noise(Noise(1.0, 0.05), (400, 100), 1.0)
     >>> round(lambda_L, 1), lambda_S
-    (29.1, 2.0)
+    (31.1, 2.0)
     """
     lambda_S = LIMIT_IN_SIGMAS * noise.sigma
     share = min(noise.outlier_share, 0.5)
