@@ -260,7 +260,8 @@ def _from_arrays(arrays: dict[str, Array]) -> Decomposition:
     columns = [arrays[f"history_{f.name}"].tolist() for f in fields(Record)]
     pair = {key: tuple(settings[key]) if settings[key] else None for key in ("lambdas", "radii")}
     return Decomposition(
-        low_rank=low_rank, sparse=_sparse_from(arrays, (m, n), settings), objective=settings["objective"], gap=settings["gap"],
+        low_rank=low_rank, sparse=_sparse_from(arrays, (m, n), settings),
+        objective=settings["objective"], gap=settings["gap"],
         relative_gap=settings["relative_gap"], gap_is_proved=settings["gap_is_proved"],
         status=Status[settings["status"]], n_iter=settings["n_iter"],
         passes=settings["passes"], seconds=settings["seconds"], method=settings["method"],
