@@ -15,8 +15,8 @@ import numpy as np
 from rankwolf.problem import Penalized, Problem
 from rankwolf.sources import Array, InMemory, Source
 
-# Largest entries whose squares, and the squares of the first upper bounds U_L and U_S, float64 can hold.
-SCALE = (1e-100, 1e100)
+# Largest entries whose fourth powers float64 can hold: the oracle squares products with GᵀG.
+SCALE = (1e-60, 1e60)
 # How far weights and radii may be from the norm of the data, in either direction.
 REACH = 1e12
 
@@ -48,7 +48,7 @@ def check_source(X: Any, observed: Any, n_threads: int) -> Source:
         raise bad("X", "observed in at least one entry", "nothing but missing entries")
     largest = source.summary.largest
     if largest and not SCALE[0] <= largest <= SCALE[1]:
-        raise bad("X", f"of a scale between {SCALE[0]:g} and {SCALE[1]:g}, so that squares neither overflow nor vanish",
+        raise bad("X", f"of a scale between {SCALE[0]:g} and {SCALE[1]:g}, so that powers neither overflow nor vanish",
                   f"entries up to {largest:.3g}", remedy="Divide by a constant first.")  # fmt: skip
     return source
 

@@ -74,7 +74,7 @@ def projection_threshold(x: Array, radius: float, method: str = "pivot") -> floa
 def _threshold_by_sorting(magnitudes: Array, radius: float) -> float:
     descending = np.sort(magnitudes)[::-1]
     thresholds = (np.cumsum(descending) - radius) / np.arange(1, descending.size + 1)
-    support = int(np.count_nonzero(descending > thresholds))
+    support = max(1, int(np.count_nonzero(descending > thresholds)))  # 0 only by rounding, for a tiny radius
     return float(thresholds[support - 1])
 
 
@@ -85,9 +85,9 @@ def _threshold_by_pivots(magnitudes: Array, radius: float) -> float:
     while candidates.size:
         pivot = candidates[rng.integers(candidates.size)]
         above = candidates[candidates >= pivot]
-        above_total, above_count = float(np.sum(above)), above.size
-        if (total + above_total) - (count + above_count) * pivot < radius:
-            total, count = total + above_total, count + above_count
+        # Σ(above − pivot), not Σ above − count·pivot: the largest entry must come out as exactly 0.
+        if (total - count * pivot) + float(np.sum(above - pivot)) < radius:
+            total, count = total + float(np.sum(above)), count + above.size
             candidates = candidates[candidates < pivot]
         else:
             candidates = above[above > pivot]

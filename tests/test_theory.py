@@ -1,0 +1,256 @@
+"""The paper's algorithms line by line, and its theorems with the constants that it proves."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import islice
+
+import numpy as np
+import pytest
+import reference
+
+from rankwolf.problem import Constrained, Penalized
+from rankwolf.solvers import Fista, FrankWolfe, FrankWolfeProjection, FrankWolfeThresholding, Ista
+from rankwolf.sources import InMemory
+
+SHAPES = [(40, 25, 1.0), (25, 40, 1.0), (40, 25, 0.7), (25, 40, 0.6)]
+EXACT = {"oracle_tol": 1e-15, "oracle_products": 100}
+
+
+class Run:
+    """A solver taken step by step, its iterates as dense arrays that lie as the user's matrix does."""
+
+    def __init__(self, solver, problem, M, seen, dtype=np.float64, seed=0):
+        self.solver, self.problem = solver, problem
+        self.source = InMemory(M.astype(dtype), None if seen.all() else seen, 1)
+        self.state = solver.init(problem, self.source, np.random.default_rng(seed))
+
+    def step(self):
+        self.state = self.solver.step(self.problem, self.source, self.state)
+        return self.solver.report(self.problem, self.state)
+
+    def user(self, array):
+        return array.T if self.source.transposed else array
+
+    def pair(self):
+        solution = self.solver.solution(self.problem, self.source, self.state)
+        L = self.user(np.asarray(solution.low_rank, dtype=np.float64))
+        if solution.sparse is not None:
+            return L, self.user(solution.sparse.toarray())
+        D = np.nan_to_num(self.source.read_user_rows(0, L.shape[0]) - L)
+        return L, reference.soft(D, solution.threshold)
+
+
+def close(actual, expected, tolerance=1e-9):
+    scale = max(float(np.max(np.abs(expected))), 1e-12)
+    return float(np.max(np.abs(np.asarray(actual) - expected))) <= tolerance * scale
+
+
+def weights_and_radii(M, seen, delta=0.05):
+    lambdas = reference.weights_for(M, seen, delta)
+    L0 = np.where(seen, M, 0.0)
+    return lambdas, (0.3 * reference.nuclear_norm(L0), 0.2 * float(np.abs(L0).sum()))
+
+
+@pytest.mark.parametrize(("m", "n", "observed"), SHAPES)
+@pytest.mark.parametrize("name", ["algorithm_3", "algorithm_4", "algorithm_5", "algorithm_6"])
+def test_frank_wolfe_methods_follow_the_paper_line_by_line(name, m, n, observed):
+    M, seen = reference.corrupted(m, m, n, observed=observed)
+    lambdas, radii = weights_and_radii(M, seen)
+    solver, problem = {
+        "algorithm_3": (FrankWolfe(**EXACT), Constrained(*radii)),
+        "algorithm_4": (FrankWolfeProjection(**EXACT), Constrained(*radii)),
+        "algorithm_5": (FrankWolfe(**EXACT), Penalized(*lambdas)),
+        "algorithm_6": (FrankWolfeThresholding(**EXACT), Penalized(*lambdas)),
+    }[name]
+    parameters = lambdas if isinstance(problem, Penalized) else radii
+    run = Run(solver, problem, M, seen)
+    for k, x in enumerate(islice(getattr(reference, name)(M, seen, *parameters), 35)):
+        report = run.step()
+        L, S = run.pair()
+        assert close(L, x.L), f"L of iteration {k + 1}"
+        assert close(S, x.S), f"S of iteration {k + 1}"
+        expected = (
+            reference.epigraph_objective(M, seen, x, lambdas)
+            if isinstance(problem, Penalized)
+            else reference.misfit(M, seen, x.L, x.S)
+        )
+        assert report.objective == pytest.approx(expected, rel=1e-10)
+        assert report.step_size == pytest.approx(x.steps[0], rel=1e-8, abs=1e-12)
+        if name == "algorithm_6" and np.any(x.half.S):
+            assert report.sparse_step_size == pytest.approx(x.steps[1], rel=1e-6, abs=1e-9)
+        if k > 0 or name != "algorithm_4":
+            assert report.surrogate_gap == pytest.approx(x.surrogate_gap, rel=1e-8, abs=1e-8 * expected)
+        assert report.nonzeros == np.count_nonzero(x.S)
+
+
+@pytest.mark.parametrize(("m", "n", "observed"), SHAPES)
+@pytest.mark.parametrize(("name", "solver"), [("algorithm_7", Ista()), ("algorithm_8", Fista())])
+def test_proximal_methods_follow_the_paper_line_by_line(name, solver, m, n, observed):
+    M, seen = reference.corrupted(n, m, n, observed=observed)
+    lambdas, _ = weights_and_radii(M, seen)
+    run = Run(solver, Penalized(*lambdas), M, seen)
+    for k, x in enumerate(islice(getattr(reference, name)(M, seen, *lambdas), 35)):
+        report = run.step()
+        assert close(run.pair()[0], x.L), f"L of iteration {k + 1}"
+        assert close(run.user(run.state.sparse), x.S), f"S of iteration {k + 1}"
+        assert report.objective == pytest.approx(reference.objective(M, seen, x.L, x.S, lambdas), rel=1e-10)
+        assert report.rank == np.linalg.matrix_rank(x.L, tol=1e-9 * max(np.linalg.norm(x.L), 1e-300))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("m", "n", "observed"), SHAPES)
+def test_fw_t_descends_through_both_half_steps(m, n, observed, dtype):
+    """Lemma 6, with the solver's own α, β and an inexact oracle: g(x^{k+1}) ≤ g(x^{k+½}) ≤ g(x^k)."""
+    M, seen = reference.corrupted(m + n, m, n, observed=observed)
+    M = M.astype(dtype).astype(np.float64)
+    lambdas, _ = weights_and_radii(M, seen)
+    run = Run(FrankWolfeThresholding(), Penalized(*lambdas), M, seen, dtype)
+    slack = 1e-12 if dtype == np.float64 else 3e-6
+    old = reference.Iterate(np.zeros(M.shape), np.zeros(M.shape))
+    for k in range(80):
+        V_S = reference.penalized_vertex(
+            reference.gradient(M, seen, old.L, old.S), lambdas,
+            (np.inf, reference.epigraph_objective(M, seen, old, lambdas) / lambdas[1]),
+        )[2:] if k == 0 else (0.0, 0.0)  # fmt: skip
+        report = run.step()
+        L, S = run.pair()
+        beta = report.sparse_step_size
+        half = reference.Iterate(
+            L, (1 - beta) * old.S + beta * V_S[0], run.state.t_L, (1 - beta) * old.t_S + beta * V_S[1]
+        )
+        new = reference.Iterate(L, S, run.state.t_L, float(np.abs(S).sum()))
+        values = [reference.epigraph_objective(M, seen, x, lambdas) for x in (new, half, old)]
+        assert values[0] <= values[1] * (1 + slack)
+        assert values[1] <= values[2] * (1 + slack)
+        assert reference.nuclear_norm(L) <= run.state.t_L * (1 + slack)
+        old = new
+
+
+@pytest.mark.parametrize("problem_of", ["radii", "weights"])
+@pytest.mark.parametrize("observed", [1.0, 0.7])
+def test_exact_line_search_is_exact(problem_of, observed):
+    """``step="line-search"`` is never worse than any point of a grid on the segment, nor than 2/(k + 2)."""
+    M, seen = reference.corrupted(3, 30, 20, observed=observed)
+    lambdas, radii = weights_and_radii(M, seen)
+    problem = Constrained(*radii) if problem_of == "radii" else Penalized(*lambdas)
+    run = Run(FrankWolfe(step="line-search", **EXACT), problem, M, seen)
+    start = reference.misfit(M, seen, np.zeros(M.shape), np.zeros(M.shape))
+    bounds = radii if problem_of == "radii" else (start / lambdas[0], start / lambdas[1])
+    prices = (0.0, 0.0) if problem_of == "radii" else lambdas
+    x = reference.Iterate(np.zeros(M.shape), np.zeros(M.shape))
+    for k in range(30):
+        vertex = reference.penalized_vertex(reference.gradient(M, seen, x.L, x.S), prices, bounds)
+
+        def along(gamma, x=x, v=vertex):
+            point = reference.Iterate(
+                (1 - gamma) * x.L + gamma * v[0], (1 - gamma) * x.S + gamma * v[2],
+                (1 - gamma) * x.t_L + gamma * v[1], (1 - gamma) * x.t_S + gamma * v[3],
+            )  # fmt: skip
+            return point, reference.epigraph_objective(M, seen, point, prices)
+
+        gamma = run.step().step_size
+        point, value = along(gamma)
+        others = [along(g)[1] for g in (0.0, 2.0 / (k + 2.0), *np.linspace(0.0, 1.0, 21))]
+        others += [along(g)[1] for g in np.clip(gamma * np.array([0.9, 0.99, 1.01, 1.1]), 0.0, 1.0)]
+        assert value <= min(others) * (1 + 1e-12)
+        L, S = run.pair()
+        assert close(L, point.L, 1e-8)
+        assert close(S, point.S, 1e-8)
+        x = point
+
+
+@cache
+def constrained_instance(observed):
+    M, seen = reference.corrupted(11, 30, 20, observed=observed)
+    _, radii = weights_and_radii(M, seen)
+    return M, seen, radii, *reference.constrained_optimum(M, seen, *radii)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("observed", [1.0, 0.7])
+@pytest.mark.parametrize("solver", [FrankWolfe, FrankWolfeProjection])
+def test_radii_rate_gap_and_feasibility(solver, observed, exact):
+    """Theorems 1, 2 and 3: l(x^k) − l* ≤ 16(τ_L² + τ_S²)/(k+2), min d(x^k) ≤ 48(…)/(K+2); every iterate is feasible."""
+    M, seen, (tau_L, tau_S), lower, upper = constrained_instance(observed)
+    assert upper - lower <= 1e-3 * upper
+    run = Run(solver(**(EXACT if exact else {})), Constrained(tau_L, tau_S), M, seen)
+    squares, smallest_gap = tau_L**2 + tau_S**2, np.inf
+    last = 0.5 * float(np.sum(M[seen] ** 2))
+    for k in range(1, 121):
+        report = run.step()
+        assert report.objective - lower <= 16.0 * squares / (k + 2)
+        if k > 1:  # the report is about x^{k−1}
+            assert report.surrogate_gap >= last - upper - 1e-9 * upper, "d bounds the distance to the optimum"
+            smallest_gap = min(smallest_gap, report.surrogate_gap)
+            assert smallest_gap <= 48.0 * squares / (k - 1 + 2)
+        last = report.objective
+        L, S = run.pair()
+        assert reference.nuclear_norm(L) <= tau_L * (1 + 1e-10)
+        assert np.abs(S).sum() <= tau_S * (1 + 1e-10)
+        assert not np.any(S[~seen])
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("observed", [1.0, 0.7])
+def test_weights_rate_of_plain_frank_wolfe(observed, exact):
+    """Corollary 5: g(x^k) − g* ≤ 16(U_L² + U_S²)/(k + 2)."""
+    M, seen = reference.corrupted(12, 30, 20, observed=observed)
+    lambdas, _ = weights_and_radii(M, seen)
+    lower, upper, _ = reference.optimum(M, seen, lambdas)
+    start = 0.5 * float(np.sum(M[seen] ** 2))
+    bounds = start / lambdas[0], start / lambdas[1]
+    run = Run(FrankWolfe(**(EXACT if exact else {})), Penalized(*lambdas), M, seen)
+    last = start
+    for k in range(1, 121):
+        report = run.step()
+        assert report.objective - lower <= 16.0 * (bounds[0] ** 2 + bounds[1] ** 2) / (k + 2)
+        assert report.surrogate_gap >= last - upper - 1e-9 * upper
+        last = report.objective
+        L, S = run.pair()
+        assert reference.nuclear_norm(L) <= run.state.core.t_L * (1 + 1e-10) <= bounds[0] * (1 + 1e-9)
+        assert np.abs(S).sum() <= run.state.core.t_S * (1 + 1e-10) <= bounds[1] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize(("m", "n", "observed"), SHAPES)
+def test_fw_t_rate_bounds_and_surrogate_gap(m, n, observed, exact):
+    """Theorems 7 and 8, and U_L ≥ t_L*, U_S ≥ t_S* along the way.
+
+    The proof of Theorem 7 asks of r_L and r_S only that the iterates' Frobenius norms stay below them: the largest norm
+    seen is a smaller constant than the paper's r*, and so a stricter test.
+    """
+    M, seen = reference.corrupted(13, m, n, observed=observed)
+    lambdas, _ = weights_and_radii(M, seen)
+    lower, upper, best = reference.optimum(M, seen, lambdas)
+    start = 0.5 * float(np.sum(M[seen] ** 2))
+    crude = (start / lambdas[0]) ** 2 + (start / lambdas[1]) ** 2
+    run = Run(FrankWolfeThresholding(**(EXACT if exact else {})), Penalized(*lambdas), M, seen)
+    objectives, gaps, r_L, r_S = [start], [], 0.0, 0.0
+    for _ in range(150):
+        report = run.step()
+        L, S = run.pair()
+        objectives.append(report.objective)
+        gaps.append(report.surrogate_gap)
+        r_L, r_S = max(r_L, float(np.linalg.norm(L))), max(r_S, float(np.linalg.norm(S)))
+        assert report.objective / lambdas[0] >= best.t_L
+        assert report.objective / lambdas[1] >= best.t_S
+    constant = min(4 * (best.t_L + r_L) ** 2 + 4 * (best.t_S + r_S) ** 2, 16 * crude)
+    values = np.array(objectives)
+    assert np.all(values - lower <= constant / (np.arange(values.size) + 2))
+    assert np.all(np.diff(values) <= 1e-12 * values[:-1])
+    d = np.array(gaps)  # d[k] belongs to x^k
+    assert np.all(d >= values[:-1] - upper - 1e-9 * upper)
+    assert np.all(np.minimum.accumulate(d[1:]) <= 48 * crude / (np.arange(1, d.size) + 2))
+
+
+@pytest.mark.parametrize("solver", [FrankWolfe(), FrankWolfe(step="line-search"), FrankWolfeProjection()])
+def test_radii_are_kept_in_single_precision(solver):
+    M, seen = reference.corrupted(14, 60, 40, observed=0.8)
+    _, (tau_L, tau_S) = weights_and_radii(M, seen)
+    run = Run(solver, Constrained(tau_L, tau_S), M, seen, np.float32)
+    for _ in range(60):
+        run.step()
+        L, S = run.pair()
+        assert reference.nuclear_norm(L) <= tau_L * (1 + 1e-5)
+        assert np.abs(S).sum() <= tau_S * (1 + 1e-5)
