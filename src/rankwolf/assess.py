@@ -10,13 +10,18 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
-from rankwolf.certificate import Certificate, certify
+from rankwolf.certificate import Certificate, certify, certify_measured
 from rankwolf.lowrank import LowRank
-from rankwolf.passes import evaluate, misfit_of_pair
+from rankwolf.oracles import l1
+from rankwolf.passes import HuberSums, misfit_of_pair
 from rankwolf.problem import Penalized, Problem
 from rankwolf.result import SparsePart, StoredSparse, ThresholdedResidual
+from rankwolf.sensing import Measurements
+from rankwolf.sensing.checks import inner
 from rankwolf.solvers.base import Solution
+from rankwolf.solvers.measured import MeasuredSolution
 from rankwolf.sources import Source
 
 
@@ -38,9 +43,9 @@ def assess(data: Any, problem: Problem, solution: Any, rng: np.random.Generator)
 
 @assess.register(Source)
 def _(source: Source, problem: Problem, solution: Solution, rng: np.random.Generator) -> Assessment:
-    """Entry-wise observations: one pass to evaluate, one or more to certify."""
-    objective, nonzeros = _evaluate(problem, source, solution)
-    certificate = certify(problem, source, solution.low_rank, solution.threshold, rng)
+    """Entry-wise observations: one pass does both where the certificate is exact."""
+    certificate, sums = certify(problem, source, solution.low_rank, solution.threshold, solution.deflation, rng)
+    objective, nonzeros = _evaluate(problem, source, solution, sums)
     low_rank = solution.low_rank.T if source.transposed else solution.low_rank
     sparse: SparsePart
     if solution.sparse is None:
@@ -50,11 +55,24 @@ def _(source: Source, problem: Problem, solution: Solution, rng: np.random.Gener
     return Assessment(low_rank, sparse, objective, certificate)
 
 
-def _evaluate(problem: Problem, source: Source, solution: Solution) -> tuple[float, int]:
+@assess.register(Measurements)
+def _(data: Measurements, problem: Problem, solution: MeasuredSolution, rng: np.random.Generator) -> Assessment:
+    """Measurements: one product with A to evaluate, two with A* to certify."""
+    low_rank, sparse = solution.low_rank, solution.sparse
+    residual = data.b - data.apply(np.asarray(low_rank) + sparse)
+    squared = inner(residual, residual)
+    if isinstance(problem, Penalized):
+        objective = problem.objective(squared, low_rank.nuclear_norm, l1.norm(sparse))
+    else:
+        objective = problem.objective(squared)
+    certificate = certify_measured(problem, data, (residual, solution.dual), rng)
+    return Assessment(low_rank, StoredSparse(scipy.sparse.csr_array(sparse)), objective, certificate)
+
+
+def _evaluate(problem: Problem, source: Source, solution: Solution, sums: HuberSums) -> tuple[float, int]:
     """The objective of the pair that is returned, with the true norms, and nnz(S)."""
     low_rank = solution.low_rank
     if solution.sparse is None:
-        sums = evaluate(source, low_rank, solution.threshold)
         squared, s_norm, nonzeros = sums.g_squared, sums.s_norm, sums.nonzeros
     else:
         squared = misfit_of_pair(source, low_rank, solution.sparse)

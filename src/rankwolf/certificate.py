@@ -1,12 +1,13 @@
 """A lower bound on the optimum that is proved, for any L, whichever solver made it.
 
-Both problems have a bound of the form "something/‖G‖₂" with G = clip(P_Ω(M − L), ±θ), so what has to be proved is an
-*upper* bound on ‖G‖₂; a power method only gives lower ones.
+Both problems have a bound from any Y on Ω, here G = clip(P_Ω(M − L), ±θ), or with a hint from the solver G less what is
+too long in it, clipped once more (:class:`rankwolf.passes.Deflation`). It takes an *upper* bound on ‖Y‖₂, and that is
+what has to be proved; a power method only gives lower ones.
 
-- Up to ``EXACT_COLUMNS`` columns: the Gram matrix C = GᵀG is added up in one pass (mn² operations, at the speed of
+- Up to ``EXACT_COLUMNS`` columns: the Gram matrix C = YᵀY is added up in one pass (mn² operations, at the speed of
   BLAS), a Lanczos process on C proposes c ≥ λ_max(C), and a Cholesky factorisation of cI − C succeeds only if it is so,
   up to rounding.
-- Beyond: block Lanczos on GᵀG through passes, from a random block, until the leading Ritz pair has a relative residual
+- Beyond: block Lanczos on YᵀY through passes, from a random block, until the leading Ritz pair has a relative residual
   below ``RITZ_TOL``; the bound is the Ritz value plus the residual. That some singular value lies there is certain;
   that it is the largest holds with probability one over the random start in exact arithmetic, and is not proved for a
   single run. ``Certificate.proved`` says which of the two it was.
@@ -14,6 +15,7 @@ Both problems have a bound of the form "something/‖G‖₂" with G = clip(P_Ω
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,59 +23,114 @@ import scipy.linalg
 
 from rankwolf.lowrank import LowRank
 from rankwolf.oracles import nuclear
-from rankwolf.passes import EvaluateFactors, GramOfClipped, HuberSums
+from rankwolf.passes import Deflation, GramOfDual, HuberSums, MultiplyDual
 from rankwolf.problem import Penalized, Problem
+from rankwolf.sensing import Measurements
+from rankwolf.sensing.checks import inner
 from rankwolf.sources import Array, Source
 
 EXACT_COLUMNS = 4096
 RITZ_TOL = 1e-5
 RITZ_PASSES = 40
+# How exactly λ_max of a Gram matrix is worth knowing, by the item size of the tiles that it was added up from.
+RITZ_PRECISION = {4: 1e-8, 8: 1e-13}
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """A lower bound on the optimal value, and whether ‖G‖₂ was bounded by proof or by a converged Ritz pair."""
+    """A lower bound on the optimal value, and whether ‖Y‖₂ was bounded by proof or by a converged Ritz pair."""
 
     lower_bound: float
     proved: bool
 
 
 def certify(
-    problem: Problem, source: Source, low_rank: LowRank, threshold: float, rng: np.random.Generator
-) -> Certificate:
-    """The lower bound that ``low_rank`` proves, with S = T_threshold(P_Ω(M − L)). One pass where it can be exact."""
+    problem: Problem, source: Source, low_rank: LowRank, threshold: float, deflation: Deflation | None,
+    rng: np.random.Generator,
+) -> tuple[Certificate, HuberSums]:  # fmt: skip
+    """The lower bound that ``low_rank`` proves, and the sums of G and S = T_threshold(P_Ω(M − L)).
+
+    One pass where the proof can be exact.
+    """
     left, right = (np.ascontiguousarray(f.astype(source.dtype, copy=False)) for f in low_rank.factors())
-    n = source.shape[1]
-    if n <= EXACT_COLUMNS:
-        sums = source.run(GramOfClipped(right, threshold, source), left)
-        values, spectral_norm, proved = sums.values, _root_of_largest_eigenvalue(sums.gram), True
+    proved = source.shape[1] <= EXACT_COLUMNS
+    if proved:
+        sums = source.run(GramOfDual(right, threshold, deflation, source), left)
+        with source.blas_threads():
+            values, spectral_norm = (
+                sums.values,
+                _root_of_largest_eigenvalue(sums.gram, RITZ_PRECISION[source.dtype.itemsize]),
+            )
     else:
-        values, spectral_norm = _converged_ritz_bound(source, left, right, threshold, rng)
-        proved = False
-    bound = _lower_bound(problem, HuberSums(values), low_rank, threshold, spectral_norm)
-    return Certificate(bound, proved)
+        values, spectral_norm = _converged_ritz_bound(source, left, right, threshold, deflation, rng)
+    bound = _lower_bound(problem, float(values[4]), float(values[5]), threshold, spectral_norm)
+    return Certificate(bound, proved), HuberSums(values[:4])
 
 
 def _lower_bound(
-    problem: Problem, sums: HuberSums, low_rank: LowRank, threshold: float, spectral_norm: float
+    problem: Problem, squared: float, dot_m: float, largest_entry: float, spectral_norm: float
 ) -> float:
+    """From ‖Y‖², ⟨Y, M⟩ and upper bounds on max|Y| and ‖Y‖₂."""
     if isinstance(problem, Penalized):
-        return problem.dual_value(sums.g_dot_m, sums.g_squared, spectral_norm)
-    # ⟨G, L + S⟩ = ⟨G, M⟩ − ‖G‖² because L + S = M − G on Ω; and |G| ≤ threshold.
-    gap = problem.surrogate_gap(sums.g_dot_m - sums.g_squared, spectral_norm, threshold)
-    return max(problem.objective(sums.g_squared) - gap, 0.0)
+        return problem.dual_value(dot_m, squared, spectral_norm)
+    # ⟨Y, L + S⟩ = ⟨Y, M⟩ − ‖Y‖² at the point where M − L − S = Y on Ω.
+    gap = problem.surrogate_gap(dot_m - squared, spectral_norm, largest_entry)
+    return max(problem.objective(squared) - gap, 0.0)
 
 
-def _root_of_largest_eigenvalue(gram: Array) -> float:
-    """An upper bound on √λ_max(C), within 1e-7 or so, proved by a Cholesky factorisation of cI − C."""
+def certify_measured(
+    problem: Problem, data: Measurements, candidates: Sequence[Array], rng: np.random.Generator
+) -> Certificate:
+    """The best lower bound that any of the ``candidates`` y ∈ R^p or C^p proves for measurements b = A[M].
+
+    Re(A*y) is a dense m × n matrix: its norm is bounded by the Gram matrix of its shorter side, or beyond
+    ``EXACT_COLUMNS`` by a converged Ritz pair, as above.
+    """
+    certificates = [_certify_dual(problem, data, y, rng) for y in candidates]
+    return max(certificates, key=lambda certificate: certificate.lower_bound)
+
+
+def _certify_dual(problem: Problem, data: Measurements, y: Array, rng: np.random.Generator) -> Certificate:
+    G = data.adjoint(y)
+    tall = G if G.shape[0] >= G.shape[1] else G.T
+    proved = tall.shape[1] <= EXACT_COLUMNS
+    if proved:
+        spectral_norm = _root_of_largest_eigenvalue(tall.T @ tall)
+    else:
+        start = rng.standard_normal((tall.shape[1], 8))
+        pair = nuclear.leading_pair(lambda block: tall.T @ (tall @ block), start, RITZ_TOL, RITZ_PASSES, rng)
+        spectral_norm = pair.upper
+    bound = dual_bound(problem, data.b, y, spectral_norm, float(np.max(np.abs(G))))
+    return Certificate(bound, proved)
+
+
+def dual_bound(problem: Problem, b: Array, y: Array, spectral_norm: float, largest_entry: float) -> float:
+    """A lower bound on the optimum from any y, with (upper bounds on) ‖Re A*y‖₂ and max|Re A*y|.
+
+    Weights: the dual is max Re⟨y, b⟩ − ½‖y‖² over ‖A*y‖₂ ≤ λ_L, |A*y| ≤ λ_S, and θy is feasible for
+    θ = min(1, λ_L/‖A*y‖₂, λ_S/max|A*y|). Radii: the dual is max Re⟨y, b⟩ − ½‖y‖² − τ_L‖A*y‖₂ − τ_S·max|A*y| over all
+    y, and the best multiple of y is known. With y = b − A[L + S] that is at least l(x) less the surrogate gap d(x).
+    """
+    y_dot_b, squared = inner(y, b), inner(y, y)
+    if squared == 0.0:
+        return 0.0
+    if isinstance(problem, Penalized):
+        largest = max(spectral_norm, largest_entry * problem.lambda_L / problem.lambda_S)
+        return problem.dual_value(y_dot_b, squared, largest)
+    slope = max(y_dot_b - problem.tau_L * spectral_norm - problem.tau_S * largest_entry, 0.0)
+    return 0.5 * slope * slope / squared
+
+
+def _root_of_largest_eigenvalue(gram: Array, precision: float = 1e-13) -> float:
+    """An upper bound on √λ_max(C), within a few ``precision``, proved by a Cholesky factorisation of cI − C."""
     n = gram.shape[0]
     trace = float(np.trace(gram))
     if trace <= 0.0:
         return 0.0
     rng = np.random.default_rng(0)
     start = rng.standard_normal((n, min(4, n)))
-    value = nuclear.leading_pair(lambda block: gram @ block, start, 1e-7, 60, rng).upper ** 2
-    for slack in (1e-7, 1e-5, 1e-3):
+    value = nuclear.leading_pair(lambda block: gram @ block, start, precision, 60, rng).upper ** 2
+    for slack in (10.0 * precision, 1e3 * precision, 1e5 * precision):
         bound = value * (1.0 + slack)
         if _is_positive_definite(bound * np.eye(n) - gram):
             return float(bound**0.5)
@@ -90,12 +147,17 @@ def _is_positive_definite(matrix: Array) -> bool:
 
 
 def _converged_ritz_bound(
-    source: Source, left: Array, right: Array, threshold: float, rng: np.random.Generator
+    source: Source,
+    left: Array,
+    right: Array,
+    threshold: float,
+    deflation: Deflation | None,
+    rng: np.random.Generator,
 ) -> tuple[Array, float]:
     values: list[Array] = []
 
     def gram_product(block: Array) -> Array:
-        sums = source.run(EvaluateFactors(right, threshold, block), left)
+        sums = source.run(MultiplyDual(right, threshold, deflation, block), left)
         values.append(sums.values)
         return sums.product
 

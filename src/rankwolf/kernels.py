@@ -117,6 +117,29 @@ def clip_residual(tile: np.ndarray, low_rank: np.ndarray, limit: float, sums: np
 
 
 @_compiled
+def clip_dual(tile: np.ndarray, dual: np.ndarray, limit: float, sums: np.ndarray) -> None:
+    """Y ← clip(P_Ω(Y), ±limit) in place; adds ‖Y‖² and ⟨Y, M⟩ to ``sums``."""
+    zero = dual.dtype.type(0)
+    limit_t = dual.dtype.type(limit)
+    rows, columns = tile.shape
+    for i in range(rows):
+        for start in range(0, columns, CHUNK):
+            yy = zero
+            ym = zero
+            for j in range(start, min(start + CHUNK, columns)):
+                m = tile[i, j]
+                y = min(max(dual[i, j], -limit_t), limit_t)
+                if m != m:
+                    y = zero
+                    m = zero
+                dual[i, j] = y
+                yy += y * y
+                ym += y * m
+            sums[0] += yy
+            sums[1] += ym
+
+
+@_compiled
 def excess_over(residual: np.ndarray, limit: float) -> tuple[float, float]:
     """Σ max(|D| − limit, 0) and the number of entries above ``limit``: what the ℓ1 projection's Newton step asks."""
     total = 0.0

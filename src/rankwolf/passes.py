@@ -17,6 +17,18 @@ from rankwolf.lowrank import LowRank
 from rankwolf.sources import Array, Source, Sums, Task
 
 
+def clip_tile(tile: Array, left: Array, right_t: Array, limit: float, values: Array) -> Array:
+    """G = clip(P_Ω(M − left·right_t), ±limit) of one tile; adds ‖G‖², ‖S‖₁, nnz(S), ⟨G, M⟩ to ``values``."""
+    work: Array = left @ right_t
+    kernels.clip_residual(tile, work, limit, values)
+    return work
+
+
+def observed_share(tile: Array) -> Array:
+    """The share of the observed entries in each row, as a column."""
+    return np.asarray(np.mean(tile == tile, axis=1, keepdims=True))
+
+
 @dataclass
 class ResidualSums(Sums):
     """Inner products of G, S, L = M − D and M, and GᵀG·block."""
@@ -289,8 +301,7 @@ class EvaluateFactors(Task[HuberSums]):
 
     def visit(self, sums: HuberSums, tile: Array, *rows: Array) -> None:
         """One tile."""
-        work = rows[0] @ self.right
-        kernels.clip_residual(tile, work, self.limit, sums.values)
+        work = clip_tile(tile, rows[0], self.right, self.limit, sums.values)
         if self.block.shape[1]:
             sums.product += work.T @ (work @ self.block)
 
@@ -356,7 +367,7 @@ class GramTask(Task[GramSums]):
 
     def __init__(self, source: Source, dtype: np.dtype[np.generic], values: int) -> None:
         self.columns, self.dtype, self.value_count = source.shape[1], dtype, values
-        self.panel_rows = max(source.tile_rows, min(source.shape))
+        self.panel_rows = max(source.tile_rows(), min(source.shape))
 
     def start(self) -> GramSums:
         """Zeros, and an empty panel."""
@@ -384,14 +395,56 @@ class GramTask(Task[GramSums]):
         """Write the rows of Y that belong to ``tile`` into ``out``; add to ``values``."""
 
 
-class GramOfClipped(GramTask):
-    """C = GᵀG for G = clip(P_Ω(M − left·rightᵀ), ±limit), with the sums of :class:`HuberSums`. Rows: left."""
+@dataclass(frozen=True)
+class Deflation:
+    """Directions v, orthonormal, in which G is longer than λ_L, and the share of G·v that is too much.
 
-    def __init__(self, right: Array, limit: float, source: Source) -> None:
-        super().__init__(source, source.dtype, values=4)
-        self.right, self.limit = np.ascontiguousarray(right.T), limit
+    A hint for the certificate: Y = clip(P_Ω(G − Σ excess·(G v)vᵀ)) is a better dual point than a scaled G.
+    """
+
+    directions: Array
+    excess: Array
+
+
+def dual_tile(
+    tile: Array, left: Array, right_t: Array, limit: float, deflation: Deflation | None, values: Array
+) -> Array:
+    """Y for one tile; adds ‖G‖², ‖S‖₁, nnz(S), ⟨G, M⟩, ‖Y‖², ⟨Y, M⟩ to ``values``. Without a hint Y = G."""
+    before = values[[0, 3]]
+    work = clip_tile(tile, left, right_t, limit, values)
+    if deflation is None or deflation.excess.size == 0:
+        values[4:] += values[[0, 3]] - before
+        return work
+    along = (work @ deflation.directions) * deflation.excess.astype(work.dtype)
+    work -= along @ deflation.directions.T
+    kernels.clip_dual(tile, work, limit, values[4:])
+    return work
+
+
+class GramOfDual(GramTask):
+    """YᵀY for the dual point Y at L = left·rightᵀ, with the sums of :func:`dual_tile`. Rows: left."""
+
+    def __init__(self, right: Array, limit: float, deflation: Deflation | None, source: Source) -> None:
+        super().__init__(source, source.dtype, values=6)
+        self.right, self.limit, self.deflation = np.ascontiguousarray(right.T), limit, deflation
 
     def fill(self, out: Array, values: Array, tile: Array, *rows: Array) -> None:
-        """One tile of G."""
-        np.matmul(rows[0], self.right, out=out)
-        kernels.clip_residual(tile, out, self.limit, values)
+        """One tile of Y."""
+        out[...] = dual_tile(tile, rows[0], self.right, self.limit, self.deflation, values)
+
+
+class MultiplyDual(Task[HuberSums]):
+    """YᵀY·block for the same Y, where its Gram matrix would be too large. Rows: left."""
+
+    def __init__(self, right: Array, limit: float, deflation: Deflation | None, block: Array) -> None:
+        self.right, self.limit, self.deflation = np.ascontiguousarray(right.T), limit, deflation
+        self.block = block.astype(right.dtype)
+
+    def start(self) -> HuberSums:
+        """Zeros."""
+        return HuberSums(np.zeros(6), np.zeros(self.block.shape))
+
+    def visit(self, sums: HuberSums, tile: Array, *rows: Array) -> None:
+        """One tile."""
+        work = dual_tile(tile, rows[0], self.right, self.limit, self.deflation, sums.values)
+        sums.product += work.T @ (work @ self.block)

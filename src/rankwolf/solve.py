@@ -76,6 +76,11 @@ class Progress:
         self.history.append(record)
         return record
 
+    def worth_proving(self, report: Report, record: Record) -> bool:
+        """Whether the run may stop on the gap if a proof gives what the solver expects."""
+        hoped = record.objective - max(self._promised, report.expected_bound)
+        return self.rule.kind == "gap" and self.relative(hoped, record.objective) <= self.rule.tol
+
     def prove(self, lower_bound: float) -> float:
         """Take in a proved bound, forget what was only promised, and return the best bound that is proved."""
         self._proved = self._promised = max(self._proved, lower_bound)
@@ -89,12 +94,12 @@ class Progress:
         self._paused += time.perf_counter() - before
         return answer is not False
 
-    def status(self, record: Record) -> Status | None:
+    def status(self, record: Record, worth_proving: bool) -> Status | None:
         """Why to stop, or None. ``GAP_REACHED`` is a proposal: the loop has it proved first."""
         rule = self.rule
         if not isfinite(record.objective):
             return Status.NOT_FINITE
-        if rule.kind == "gap" and record.relative_gap <= rule.tol:
+        if worth_proving:
             return Status.GAP_REACHED
         if rule.kind == "paper" and self._quiet_rows >= PAPER_ROWS:
             return Status.PAPER_RULE
@@ -120,14 +125,16 @@ def solve(
         state = solver.init(problem, source, rng)
         for iteration in range(1, rule.max_iter + 1):
             state = solver.step(problem, source, state)
-            record = progress.record(solver.report(problem, state), iteration, source.passes)
-            status = progress.status(record)
+            report = solver.report(problem, state)
+            record = progress.record(report, iteration, source.passes)
+            status = progress.status(record, progress.worth_proving(report, record))
             wants_more = callback is None or progress.call(callback, record)
             if status is Status.GAP_REACHED:
                 if iteration >= next_proof:
                     result = finish(problem, source, solver, state, progress, status, rng)
                     if result.relative_gap <= rule.tol:
                         return result
+                    solver.learn(state, report.lower_bound, result.objective - result.gap)
                     # Odd and at least 3: Frank-Wolfe's bounds alternate, and a promise is about the iterate before.
                     next_proof = iteration + 3 + 2 * (iteration // 20)
                 status = progress.limit(record)

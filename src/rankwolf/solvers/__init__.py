@@ -8,10 +8,12 @@ from rankwolf.solvers.base import Report, Solution, Solver
 from rankwolf.solvers.frank_wolfe import FrankWolfe
 from rankwolf.solvers.fw_p import FrankWolfeProjection
 from rankwolf.solvers.fw_t import FrankWolfeThresholding
+from rankwolf.solvers.hybrid import Hybrid
 from rankwolf.solvers.proximal_gradient import Fista, Ista
 
 SOLVERS: dict[str, type[Solver[Any, Any]]] = {
-    solver.name: solver for solver in (FrankWolfeThresholding, FrankWolfeProjection, FrankWolfe, Ista, Fista)
+    solver.name: solver
+    for solver in (Hybrid, FrankWolfeThresholding, FrankWolfeProjection, FrankWolfe, Ista, Fista)
 }
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "FrankWolfe",
     "FrankWolfeProjection",
     "FrankWolfeThresholding",
+    "Hybrid",
     "Ista",
     "Report",
     "Solution",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from math import nan
+from math import inf, nan
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import scipy.sparse
 
 from rankwolf.lowrank import LowRank
+from rankwolf.passes import Deflation
 from rankwolf.problem import Constrained, Penalized, Problem
 
 
@@ -19,7 +20,8 @@ class Report:
     """What a solver knows after a step without another look at the data.
 
     ``lower_bound`` may belong to an earlier iterate; the loop keeps the best. It rests on a Ritz value of G and its
-    residual: before a run may stop on it, the loop asks :mod:`rankwolf.certificate` for one that is proved.
+    residual: before a run may stop on it, the loop asks :mod:`rankwolf.certificate` for one that is proved. A solver may
+    expect more of the proof than it can promise: ``expected_bound`` says when one is worth trying.
     """
 
     objective: float
@@ -29,18 +31,20 @@ class Report:
     step_size: float = nan
     sparse_step_size: float = nan
     surrogate_gap: float = nan
+    expected_bound: float = -inf
 
 
 @dataclass(frozen=True)
 class Solution:
     """L, and S = T_threshold(P_Ω(M − L)) unless it is stored. As the source sees the matrix.
 
-    The certificate clips P_Ω(M − L) at ``threshold`` in either case.
+    The certificate clips P_Ω(M − L) at ``threshold`` in either case; ``deflation`` may help it.
     """
 
     low_rank: LowRank
     threshold: float
     sparse: scipy.sparse.csr_array | None = None
+    deflation: Deflation | None = None
 
 
 P = TypeVar("P", bound=Problem)
@@ -68,6 +72,9 @@ class Solver(ABC, Generic[P, State]):
     @abstractmethod
     def report(self, problem: P, state: State) -> Report:
         """Numbers about the iterate; costs nothing."""
+
+    def learn(self, state: State, promised: float, proved: float) -> None:
+        """Called after a proof that was not enough, with the bound that was promised and the one that was proved."""
 
     @abstractmethod
     def solution(self, problem: P, source: Any, state: State) -> Any:

@@ -33,6 +33,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 # A tile and its clipped copy should stay in a core's own cache (1 to 2 MB on current machines).
 TILE_BYTES = 512 * 1024
+# Rows that a sample takes in a row.
+RUN = 8
 # Fixed, so that the order of additions does not depend on the number of threads.
 GROUPS = 32
 
@@ -51,7 +53,13 @@ S = TypeVar("S", bound=Sums)
 
 
 class Task(ABC, Generic[S]):
-    """What one pass does with one tile. Broadcast arrays are its attributes; it must be safe to share by threads."""
+    """What one pass does with one tile. Broadcast arrays are its attributes; it must be safe to share by threads.
+
+    ``depth`` is the number of columns that products with the tile have: a deep task gets taller tiles, so that adding
+    up its n × depth sums costs little beside the products.
+    """
+
+    depth: int = 0
 
     @abstractmethod
     def start(self) -> S:
@@ -124,15 +132,19 @@ class Source(ABC):
     def read_user_rows(self, start: int, stop: int) -> Array:
         """Rows of the matrix as the user gave it, float with NaN for missing."""
 
-    @property
-    def tile_rows(self) -> int:
+    def tile_rows(self, depth: int = 0) -> int:
         """How many rows make a tile."""
         row_bytes = max(1, self.shape[1]) * self.dtype.itemsize
-        return int(max(8, min(TILE_BYTES // row_bytes, self.shape[0])))
+        return int(max(8, 2 * depth, min(TILE_BYTES // row_bytes, self.shape[0])))
 
-    def tiles(self) -> list[tuple[int, int]]:
+    def sample(self, count: int, rng: np.random.Generator) -> Array:
+        """``count`` rows or a few less, in short runs at random places, as one tall tile."""
+        starts = np.sort(rng.choice(self.shape[0] // RUN, max(1, count // RUN), replace=False)) * RUN
+        return np.vstack([self.read(start, start + RUN) for start in starts.tolist()])
+
+    def tiles(self, depth: int = 0) -> list[tuple[int, int]]:
         """The row ranges of a pass."""
-        rows, step = self.shape[0], self.tile_rows
+        rows, step = self.shape[0], self.tile_rows(depth)
         return [(start, min(start + step, rows)) for start in range(0, rows, step)]
 
     def allocate(self, width: int, dtype: Any = None) -> Array:
@@ -151,7 +163,7 @@ class Source(ABC):
         return task.start() if total is None else total
 
     def _groups(self, task: Task[S], rows: tuple[Array, ...]) -> Iterator[S]:
-        tiles = self.tiles()
+        tiles = self.tiles(task.depth)
         count = min(GROUPS, len(tiles))
         bounds = [len(tiles) * k // count for k in range(count + 1)] if count else [0]
         parts = [tiles[a:b] for a, b in pairwise(bounds)]

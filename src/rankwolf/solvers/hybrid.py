@@ -1,0 +1,368 @@
+"""The hybrid solver: Frank-Wolfe's directions and proof, a factored local method's speed, one pass a step.
+
+With S eliminated the problem is min F(L) = H(L) + λ_L‖L‖_*, H the Huber loss of P_Ω(M − L): smooth, ∇H = −G with
+G = clip(P_Ω(M − L), ±λ_S), Lipschitz constant 1. One step, from L = U Vᵀ and a basis Q ⊇ span V with a few columns more:
+
+1. *Rows*, local to a tile: u ← u + (G_t V − λ_L u)(w·VᵀV + λ_L I)⁻¹, w the observed share of the row.
+2. *Directions*, in the same pass: B = X Q and XᵀB for X = L + G, one step of subspace iteration on the point X from
+   which a proximal gradient step would threshold. The spare columns of Q are probes: outside span V, X is G, so they
+   turn into the leading singular vectors of G, which are Frank-Wolfe's atoms.
+3. *Threshold*, between passes and small: with Ũ an orthonormal basis of B, L⁺ = Ũ·D_λL(ŨᵀX). Atoms with σ > λ_L come
+   in, as many at once as there are; weak ones drop out; the singular vectors that stay below become the next probes.
+4. *Momentum* on the factors, restarted when the objective rises: that pass is taken back and made again without it.
+
+Why it descends: the rows' step and step 3 both minimise a majorant of F (H has curvature at most 1) over a set that
+contains the present L. For step 3: with Q ⊇ span V the best L with rows in span Q is D_λL(XQ)Qᵀ, and its columns lie in
+span B, so the minimiser over columns in span B is at least as good. Why the limit is the global optimum: where
+σ₁(G) > λ_L on the probes, step 3 lowers F by at least ½(σ₁ − λ_L)², Frank-Wolfe's argument with the step 1 of a smooth
+function; the probes are a subspace iteration on G, which does not stop short of σ₁; and where σ₁(G) = λ_L, the
+certificate closes.
+
+The start solves the same problem on a sample of the rows, coming down from large weights (λ_L and λ_S times 64, …, 2, 1)
+so that the rank grows from below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf
+
+import numpy as np
+
+from rankwolf.lowrank import LowRank
+from rankwolf.oracles.nuclear import orthonormal_against
+from rankwolf.passes import Deflation, clip_tile, observed_share
+from rankwolf.problem import Penalized
+from rankwolf.solvers.base import Report, Solution, Solver
+from rankwolf.sources import Array, InMemory, Source, Sums, Task
+from rankwolf.sources.base import RUN
+
+LEAST_PROBES = 8
+SAMPLE_ROWS = 1500
+SAMPLE_ENTRIES = 2**18
+# Clip levels, in λ_S, of the first fit of the rows to a factor that they have not seen.
+FIRST_LEVELS = (16.0, 8.0, 4.0, 2.0, 1.0, 1.0)
+LEVELS = (1.0,)
+# Relative errors of an objective that is added up from float32 and float64 tiles, by item size.
+ROUNDING = {4: 1e-8, 8: 1e-15}
+
+
+@dataclass
+class HybridSums(Sums):
+    """Of one pass, with B = XQ: ‖G‖², ‖S‖₁, nnz(S), ⟨G, M⟩; BᵀB; GᵀB; UᵀB; UᵀU; (GQ)ᵀ(GQ)."""
+
+    values: Array
+    gram: Array
+    cross: Array
+    mixed: Array
+    left: Array
+    clipped: Array
+
+
+class HybridPass(Task[HybridSums]):
+    """Steps 1 and 2 for one tile.
+
+    ``right`` is V with VᵀV diagonal. Rows in: B of the pass before, U of the pass before; rows out: the observed share,
+    B, U before momentum, U. ``turn`` makes U from the old B, ``back`` is what momentum takes from the old U.
+    """
+
+    def __init__(self, problem: Penalized, plan: Plan, full: bool) -> None:
+        dtype = plan.basis.dtype
+        self.problem, self.full = problem, full
+        self.levels, self.first, self.relaxed = plan.levels, plan.first, plan.relaxed
+        self.right, self.right_t, self.basis = plan.right, np.ascontiguousarray(plan.right.T), plan.basis
+        self.overlap = (plan.right.T @ plan.basis).astype(dtype)
+        self.squares = np.sum(np.square(plan.right, dtype=np.float64), axis=0)
+        self.turn, self.push, self.back = (x.astype(dtype) for x in (plan.turn, plan.push, plan.back))
+        self.depth = plan.basis.shape[1]
+
+    def start(self) -> HybridSums:
+        """Zeros."""
+        (n, k), r = self.basis.shape, self.right.shape[1]
+        return HybridSums(
+            np.zeros(4),
+            np.zeros((k, k)),
+            np.zeros((n, k)),
+            np.zeros((r, k)),
+            np.zeros((r, r)),
+            np.zeros((k, k)),
+        )
+
+    def visit(self, sums: HybridSums, tile: Array, *rows: Array) -> None:
+        """One tile."""
+        old_basis, old_left, share, new_basis, before, left = rows
+        if self.first:
+            share[:] = 1.0 if self.full else observed_share(tile)
+            left[...] = self._least_squares(tile, share)
+        else:
+            np.matmul(old_basis, self.turn, out=before)
+            np.matmul(old_basis, self.push, out=left)
+            if self.back.size:
+                left -= old_left @ self.back
+        clipped = self._fit_rows(tile, left, share, sums.values)
+        part = clipped @ self.basis
+        sums.clipped += part.T @ part
+        new_basis[...] = left @ self.overlap + part
+        sums.gram += new_basis.T @ new_basis
+        sums.cross += clipped.T @ new_basis
+        sums.mixed += left.T @ new_basis
+        sums.left += left.T @ left
+
+    def _least_squares(self, tile: Array, share: Array) -> Array:
+        """U for clip level ∞, with the Gram matrix of the observed columns taken as w·VᵀV."""
+        none = np.zeros((tile.shape[0], self.right.shape[1]), self.right.dtype)
+        data = clip_tile(tile, none, self.right_t, inf, np.zeros(4))
+        return np.asarray(data @ self.right) * self._inverse(share)
+
+    def _inverse(self, share: Array) -> Array:
+        """(w·VᵀV + λ_L I)⁻¹, diagonal, for each row; w = 1 is the majorant that cannot overshoot."""
+        weight = share if self.relaxed else np.ones_like(share)
+        return np.asarray(1.0 / (weight * self.squares + self.problem.lambda_L), self.right.dtype)
+
+    def _fit_rows(self, tile: Array, left: Array, share: Array, values: Array) -> Array:
+        """Step 1 at each level, then G at the result."""
+        limit, lambda_L = self.problem.lambda_S, self.right.dtype.type(self.problem.lambda_L)
+        inverse = self._inverse(share)
+        for level in self.levels:
+            clipped = clip_tile(tile, left, self.right_t, level * limit, np.zeros(4))
+            left += (clipped @ self.right - lambda_L * left) * inverse
+        return clip_tile(tile, left, self.right_t, limit, values)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the next pass starts from: V, the basis Q, and how U comes from the rows of the last pass."""
+
+    right: Array
+    basis: Array
+    turn: Array
+    push: Array
+    back: Array
+    levels: tuple[float, ...] = LEVELS
+    first: bool = False
+    relaxed: bool = True
+
+
+@dataclass
+class Point:
+    """An evaluated L = left·rightᵀ, its objective, and the sums of the pass that evaluated it."""
+
+    left: Array
+    right: Array
+    objective: float
+    sums: HybridSums
+    basis: Array
+
+
+@dataclass
+class HybridState:
+    """The best point, and what the next pass needs.
+
+    ``thresholded`` is V⁺ of step 3 with U⁺ = B·turn; ``previous`` the V⁺ before it, for momentum.
+    """
+
+    share: Array
+    rows: Array
+    previous_rows: Array
+    turn: Array
+    thresholded: Array
+    basis: Array
+    previous: Array
+    rng: np.random.Generator
+    point: Point | None = None
+    best: float = inf
+    first: bool = True
+    t: float = 1.0
+    momentum: float = 0.0
+    relaxed: bool = True
+    proof_ratio: float = 0.3
+
+
+class Hybrid(Solver[Penalized, HybridState]):
+    """Frank-Wolfe meets a factored local method; see the module.
+
+    Cost of a step: one pass, rarely two (when momentum overshoots), of about 6r + 4k operations an entry for rank r and
+    k = r + r/4 + 8 columns in Q. State: (m + n)·(k + 2r) numbers. Nothing of the matrix's size.
+    """
+
+    name = "hybrid"
+    solves = (Penalized,)
+
+    def init(self, problem: Penalized, source: Source, rng: np.random.Generator) -> HybridState:
+        """Solve a sample of the rows, coming down from large weights; all rows where they are few."""
+        m, n = source.shape
+        count = max(SAMPLE_ROWS, n + RUN, SAMPLE_ENTRIES // n)
+        if 3 * count > 2 * m:
+            return _come_down(problem, source, rng)
+        sample = InMemory(source.sample(count, rng), None, source.n_threads)
+        scaled = replace(problem, lambda_L=problem.lambda_L * (count / m) ** 0.5)
+        small = _come_down(scaled, sample, rng)
+        # ‖U_s Vᵀ‖_* grows like the square root of the number of rows, and V takes half of it.
+        right = small.thresholded * source.dtype.type((m / count) ** 0.25)
+        return _start(source, right.astype(source.dtype), small.basis.astype(source.dtype), rng)
+
+    def step(self, problem: Penalized, source: Source, state: HybridState) -> HybridState:
+        """Steps 1 to 4; a pass that did not lower the objective is made again, without what can overshoot."""
+        # Rounding may hide the last decreases of the objective; G still improves.
+        target = inf if state.point is None else state.best * (1.0 + ROUNDING[source.dtype.itemsize])
+        point, rows, before = _advance(problem, source, state, _plan(state, state.momentum, state.relaxed))
+        if point.objective > target and (state.momentum > 0.0 or state.relaxed):
+            state.t = 1.0
+            if state.momentum == 0.0:
+                state.relaxed = False
+            point, rows, before = _advance(problem, source, state, _plan(state, 0.0, False))
+        _threshold(problem, source, state, point, rows, before)
+        if point.objective <= target:
+            state.point, state.best = point, min(point.objective, state.best)
+        t = (1.0 + (1.0 + 4.0 * state.t**2) ** 0.5) / 2.0
+        state.momentum, state.t = (state.t - 1.0) / t, t
+        return state
+
+    def report(self, problem: Penalized, state: HybridState) -> Report:
+        """F(L), a bound from Ritz values on span Q, and what a proof may be expected to give."""
+        point = _evaluated(state)
+        values, squared = point.sums.values, np.linalg.eigvalsh(point.sums.clipped)[-1]
+        bound = problem.dual_value(float(values[3]), float(values[0]), float(max(squared, 0.0)) ** 0.5)
+        expected = state.best - state.proof_ratio * (state.best - bound)
+        return Report(
+            state.best, bound, point.right.shape[1], round(float(values[2])), 1.0, expected_bound=expected
+        )
+
+    def learn(self, state: HybridState, promised: float, proved: float) -> None:
+        """How much better the proof was than the Ritz bound, for the next expectation."""
+        if state.best > promised:
+            state.proof_ratio = min(max((state.best - proved) / (state.best - promised), 1e-3), 1.0)
+
+    def solution(self, problem: Penalized, source: Source, state: HybridState) -> Solution:
+        """The best point, with the directions in which its G is too long."""
+        point = _evaluated(state)
+        squared, vectors = np.linalg.eigh(point.sums.clipped)
+        values = np.sqrt(np.maximum(squared, 0.0))
+        long = values > problem.lambda_L
+        directions = (point.basis @ vectors[:, long]).astype(source.dtype)
+        low_rank = LowRank.from_factors(point.left, point.right)
+        return Solution(
+            low_rank, problem.lambda_S, None, Deflation(directions, 1.0 - problem.lambda_L / values[long])
+        )
+
+
+def _evaluated(state: HybridState) -> Point:
+    if state.point is None:
+        raise RuntimeError("A hybrid state has a point after the first step.")
+    return state.point
+
+
+def _start(source: Source, right: Array, basis: Array, rng: np.random.Generator) -> HybridState:
+    """No rows yet: the first pass fits them to ``right``."""
+    none = np.zeros((right.shape[1], right.shape[1]), source.dtype)
+    empty, no_columns = source.allocate(0), np.zeros((source.shape[1], 0), source.dtype)
+    return HybridState(source.allocate(1), empty, empty, none[:0], right, basis, no_columns, rng)
+
+
+def _come_down(problem: Penalized, source: Source, rng: np.random.Generator) -> HybridState:
+    """The problem with both weights times 64, 32, …, 2, then with its own weights until it moves little."""
+    n = source.shape[1]
+    basis = np.linalg.qr(rng.standard_normal((n, min(LEAST_PROBES, n))))[0].astype(source.dtype)
+    state = _start(source, np.zeros((n, 0), source.dtype), basis, rng)
+    factor = 64.0
+    for factor in (64.0, 64.0, 32.0, 16.0, 8.0, 4.0, 2.0):
+        heavier = Penalized(factor * problem.lambda_L, factor * problem.lambda_S)
+        point, rows, before = _advance(heavier, source, state, _plan(state, 0.0, True))
+        _threshold(heavier, source, state, point, rows, before)
+    solver, last = Hybrid(), inf
+    for _ in range(12):
+        state = solver.step(problem, source, state)
+        if state.best > (1.0 - 1e-4) * last:
+            break
+        last = state.best
+    return state
+
+
+def _plan(state: HybridState, momentum: float, relaxed: bool) -> Plan:
+    """Step 4: V̂ = V⁺ + momentum·(V⁺ − V⁺ before, turned to match), U with it, turned so that V̂ᵀV̂ is diagonal."""
+    right, push = state.thresholded, state.turn
+    back = np.zeros((state.previous.shape[1], 0), right.dtype)
+    levels = FIRST_LEVELS if state.first else LEVELS
+    if momentum > 0.0 and state.previous.shape[1] and right.shape[1]:
+        a, _, b = np.linalg.svd(state.previous.T.astype(np.float64) @ right, full_matrices=False)
+        match = a @ b
+        right = right + momentum * (right - state.previous @ match)
+        push, back = (1.0 + momentum) * push, momentum * match
+        right, rotation = _diagonalized(right)
+        push = push @ rotation
+        back = back @ rotation
+    basis = _basis_with(right, state.basis, state.rng) if momentum > 0.0 else state.basis
+    dtype = state.basis.dtype
+    return Plan(
+        np.ascontiguousarray(right, dtype), basis, state.turn, push, back, levels, state.first, relaxed
+    )
+
+
+def _diagonalized(right: Array) -> tuple[Array, Array]:
+    """V·R with (VR)ᵀ(VR) diagonal, and R."""
+    wide = right.astype(np.float64, copy=False)
+    rotation = np.linalg.eigh(wide.T @ wide)[1][:, ::-1]
+    return wide @ rotation, rotation
+
+
+def _basis_with(right: Array, basis: Array, rng: np.random.Generator) -> Array:
+    """An orthonormal basis of span V and the last columns of ``basis``, as many columns as ``basis``."""
+    r = right.shape[1]
+    leading = np.linalg.qr(right.astype(np.float64, copy=False))[0]
+    rest = orthonormal_against(basis[:, r:], leading, rng) if r < basis.shape[1] else basis[:, :0]
+    return np.hstack([leading, rest]).astype(basis.dtype)
+
+
+def _advance(
+    problem: Penalized, source: Source, state: HybridState, plan: Plan
+) -> tuple[Point, Array, Array]:
+    """One pass: the point that it evaluates, the rows of B, and U before momentum."""
+    task = HybridPass(problem, plan, source.fully_observed)
+    rows, before, left = (
+        source.allocate(plan.basis.shape[1]), source.allocate(plan.turn.shape[1]), source.allocate(plan.right.shape[1])
+    )  # fmt: skip
+    sums = source.run(task, state.rows, state.previous_rows, state.share, rows, before, left)
+    scaled = sums.left * np.sqrt(np.outer(task.squares, task.squares))
+    nuclear_norm = float(np.sum(np.sqrt(np.maximum(np.linalg.eigvalsh(scaled), 0.0))))
+    objective = problem.objective(float(sums.values[0]), nuclear_norm, float(sums.values[1]))
+    return Point(left, plan.right, objective, sums, plan.basis), rows, before
+
+
+def _threshold(
+    problem: Penalized, source: Source, state: HybridState, point: Point, rows: Array, before: Array
+) -> None:
+    """Step 3: L⁺ = Ũ·D_λL(ŨᵀX), with Ũ = B·W/σ from the eigenvectors of BᵀB and ŨᵀX from XᵀB."""
+    sums = point.sums
+    with source.blas_threads():
+        values, vectors = _descending_eigenpairs(sums.gram)
+        used = values > 1e-12 * values[0] if values.size else np.zeros(0, bool)
+        left = vectors[:, used] / np.sqrt(values[used])
+        projected = (point.right.astype(np.float64) @ sums.mixed + sums.cross) @ left  # XᵀŨ
+        values, turned = _descending_eigenpairs(projected.T @ projected)
+        singular = np.sqrt(np.maximum(values, 0.0))
+        found = singular > 1e-9 * singular[0] if singular.size else np.zeros(0, bool)
+        singular, turned = singular[found], turned[:, found]
+        vectors = (projected @ turned) / singular
+    rank = int(np.count_nonzero(singular > problem.lambda_L))
+    root = np.sqrt(singular[:rank] - problem.lambda_L)
+    state.previous, state.previous_rows = state.thresholded, before
+    state.rows, state.turn = rows, (left @ turned[:, :rank]) * root
+    dtype = source.dtype
+    state.thresholded = np.ascontiguousarray((vectors[:, :rank] * root).astype(dtype))
+    state.basis = _next_basis(vectors, rank, state.rng).astype(dtype)
+    state.first = False
+
+
+def _next_basis(vectors: Array, rank: int, rng: np.random.Generator) -> Array:
+    """The leading vectors: the rank, and probes, a quarter more; random ones where there are too few."""
+    n, have = vectors.shape
+    want = min(rank + max(LEAST_PROBES, rank // 4), n)
+    if want <= have:
+        return np.ascontiguousarray(vectors[:, :want])
+    fresh = orthonormal_against(rng.standard_normal((n, want - have)), vectors, rng)
+    return np.hstack([vectors, fresh])
+
+
+def _descending_eigenpairs(matrix: Array) -> tuple[Array, Array]:
+    values, vectors = np.linalg.eigh(matrix)
+    return values[::-1], vectors[:, ::-1]

@@ -1,0 +1,63 @@
+"""What the solvers for measurements share: the solution they hand in, and the oracle for the nuclear ball."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rankwolf.lowrank import LowRank
+from rankwolf.oracles import nuclear
+from rankwolf.sensing import Measurements
+from rankwolf.sensing.base import Array
+
+
+@dataclass(frozen=True)
+class MeasuredSolution:
+    """L, a dense S, and the y that gave the best lower bound so far; the judge tries it beside the pair's own residual."""
+
+    low_rank: LowRank
+    sparse: Array
+    dual: Array
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A leading singular pair of G = Re(A*r): σ in [value, upper]."""
+
+    value: float
+    upper: float
+    left: Array
+    right: Array
+
+
+class NuclearOracle:
+    """Line 3 of Algorithms 3 to 6: the leading singular pair of G = Re(A*r), by products, from where it ended last time.
+
+    It works on the shorter side of the matrix, whose vectors are kept: the last two answers and a random one.
+    """
+
+    def __init__(self, shape: tuple[int, int], rng: np.random.Generator) -> None:
+        self._wide, self._rng = shape[0] < shape[1], rng
+        self._warm = rng.standard_normal((min(shape), min(3, *shape)))
+
+    def leading_pair(self, data: Measurements, r: Array, G: Array, tol: float, most: int) -> Pair:
+        """To a relative residual ``tol`` of GᵀG, with at most ``most`` blocks."""
+        products = data.products(r, G)
+        times, back = products.times, products.transposed_times
+        if self._wide:
+            times, back = back, times
+        found = nuclear.leading_pair(lambda block: back(times(block)), self._warm, tol, most, self._rng)
+        fresh = self._rng.standard_normal(self._warm.shape)
+        self._warm = np.column_stack([found.right, self._warm[:, :1], fresh])[:, : self._warm.shape[1]]
+        other = times(found.right[:, None])[:, 0]
+        length = float(np.linalg.norm(other))
+        if length > 0.0:
+            other /= length
+        left, right = (found.right, other) if self._wide else (other, found.right)
+        return Pair(length, max(found.upper, length), left, right)
+
+
+def oracle_tol(coarse: float, objective: float, bound: float) -> float:
+    """How exact an oracle has to be: ``coarse`` far from the optimum, a tenth of the relative gap near it."""
+    return min(coarse, 0.1 * max(objective - bound, 0.0) / objective) if objective > 0.0 else coarse
