@@ -12,22 +12,39 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # for type checkers and editors; a test compares these with the table below
     from rankwolf import callbacks
     from rankwolf.api import decompose
+    from rankwolf.estimator import RobustPCA
     from rankwolf.lowrank import LowRank
     from rankwolf.result import Decomposition, Record, Status, load
+    from rankwolf.selection import DeltaSearch, select_delta
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Decomposition": "rankwolf.result",
+    "DeltaSearch": "rankwolf.selection",
     "LowRank": "rankwolf.lowrank",
     "Record": "rankwolf.result",
+    "RobustPCA": "rankwolf.estimator",
     "Status": "rankwolf.result",
     "callbacks": "rankwolf",
     "decompose": "rankwolf.api",
     "load": "rankwolf.result",
+    "select_delta": "rankwolf.selection",
 }
 
-__all__ = ["Decomposition", "LowRank", "Record", "Status", "__version__", "callbacks", "decompose", "load"]
+__all__ = [
+    "Decomposition",
+    "DeltaSearch",
+    "LowRank",
+    "Record",
+    "RobustPCA",
+    "Status",
+    "__version__",
+    "callbacks",
+    "decompose",
+    "load",
+    "select_delta",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -52,7 +52,9 @@ def noise_weights(source: Source, rng: np.random.Generator) -> tuple[float, floa
     return weights_for_noise(noise, source.shape, source.observed_fraction)
 
 
-def weights_for_noise(noise: Noise, shape: tuple[int, int], observed_fraction: float) -> tuple[float, float]:
+def weights_for_noise(
+    noise: Noise, shape: tuple[float, float], observed_fraction: float
+) -> tuple[float, float]:
     """λ_S = 2σ, and λ_L = the spectral norm of the clipped noise and outliers.
 
     >>> lambda_L, lambda_S = weights_for_noise(Noise(1.0, 0.05), (400, 100), 1.0)
@@ -63,7 +65,7 @@ def weights_for_noise(noise: Noise, shape: tuple[int, int], observed_fraction: f
     share = min(noise.outlier_share, 0.5)
     variance = (1.0 - share) * noise.sigma**2 * clipped_variance(LIMIT_IN_SIGMAS) + share * lambda_S**2
     sides = shape[0] ** 0.5 + shape[1] ** 0.5
-    return (observed_fraction * variance) ** 0.5 * sides, lambda_S
+    return float((observed_fraction * variance) ** 0.5 * sides), float(lambda_S)
 
 
 def clipped_variance(limit: float) -> float:

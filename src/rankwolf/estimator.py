@@ -1,0 +1,328 @@
+"""RobustPCA: the decomposition as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from rankwolf.api import decompose
+from rankwolf.lowrank import Array, LowRank
+from rankwolf.oracles import l1
+from rankwolf.problem import paper_rule
+from rankwolf.rows import fit_rows
+from rankwolf.streaming import Stream, Totals, advance
+from rankwolf.validation import bad, check_count, check_number
+from rankwolf.weights import PAPER_DELTA, Noise, measure, weights_for_noise
+
+# Arrays that stay where they are: decompose reads them tile by tile, transform a few rows at a time.
+LAZY_LIBRARIES = ("dask", "h5py", "zarr")
+BLOCK_ENTRIES = 2**22
+# Rows from which the spread of the residual is measured.
+NOISE_ROWS = 2000
+# Parts of the entries that ``score`` hides one after the other.
+SCORE_FOLDS = 5
+
+
+class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Principal components of data with gross outliers and missing values: X ≈ mean + L + S, L low-rank, S sparse.
+
+    Rows are samples; NaN (None in a data frame) marks a missing entry. The fit solves a convex problem to a certified
+    gap (:func:`rankwolf.decompose`); new rows are scored by the robust row-local step, so outliers in them do not
+    spoil their scores. Columns of different units should be scaled first, robustly.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Keep at most this many components. Default: all that the fit finds.
+    delta : "auto" or float
+        How much is called noise: ``"auto"`` measures the noise in X and sets both weights from it; a number is δ of the
+        paper's rule, smaller keeps more components. See the page on weights, and :func:`rankwolf.select_delta`.
+    lambdas : (λ_L, λ_S), optional
+        The weights themselves, instead of ``delta``.
+    center : bool
+        Subtract the median of each column. In a sparse matrix, of its stored entries.
+    method, tol, max_iter
+        As for :func:`rankwolf.decompose`: ``tol`` is the certified relative gap.
+    forgetting : float
+        What earlier rows count beside those of a new :meth:`partial_fit`: 1 as much, 0.9 a tenth less with each call.
+    random_state : int, RandomState or None
+        Start of the singular-vector computations.
+    n_threads : int, optional
+        Default: every core.
+
+    Attributes
+    ----------
+    components_ : array (n_components_, n_features)
+        Orthonormal directions, the strongest first.
+    singular_values_ : array (n_components_,)
+        Of L (of all rows seen, after ``partial_fit``).
+    mean_ : array (n_features,)
+        The robust centre; zeros without centering.
+    low_rank_ : LowRank
+        L, without the centre, for the rows of the last ``fit`` or ``partial_fit``.
+    outliers_ : scipy.sparse.csr_array
+        S for the same rows.
+    n_components_, n_features_in_, n_samples_seen_, n_iter_ : int
+    gap_, relative_gap_ : float
+        Distance of the last ``fit`` from the optimum, certified; before ``n_components`` cut anything off.
+    lambdas_ : (λ_L, λ_S)
+    noise_scale_ : float
+        The standard deviation of the residual, robustly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwolf import RobustPCA
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 2)) @ rng.standard_normal((2, 20)) + 0.1 * rng.standard_normal((200, 20))
+    >>> X[3, 5], X[7, 2] = 50.0, np.nan
+    >>> model = RobustPCA(random_state=0).fit(X)
+    >>> model.n_components_, model.transform(X[:4]).shape, bool(model.outliers_[3, 5] > 40.0)
+    (2, (4, 2), True)
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        delta: float | str = "auto",
+        lambdas: tuple[float, float] | None = None,
+        center: bool = True,
+        method: str = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        forgetting: float = 1.0,
+        random_state: Any = None,
+        n_threads: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.delta = delta
+        self.lambdas = lambdas
+        self.center = center
+        self.method = method
+        self.tol = tol
+        self.max_iter = max_iter
+        self.forgetting = forgetting
+        self.random_state = random_state
+        self.n_threads = n_threads
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Decompose X: arrays, masked arrays, data frames; also Dask, HDF5 and Zarr arrays with ``center=False``."""
+        most = (
+            None if self.n_components is None else check_count("n_components", self.n_components, "RobustPCA")
+        )
+        data = self._validate(X, reset=True)
+        self.mean_ = self._column_medians(data)
+        centered = data - self.mean_ if self.center else data
+        fit = decompose(
+            centered, lambdas=self.lambdas, delta=self.delta, method=self.method, tol=self.tol, max_iter=self.max_iter,
+            rng=int(check_random_state(self.random_state).randint(2**31 - 1)), n_threads=self.n_threads,
+        )  # fmt: skip
+        if not fit.status.converged:
+            warnings.warn(
+                f"RobustPCA: {fit.status.value} Raise max_iter or tol.", ConvergenceWarning, stacklevel=2
+            )
+        assert fit.lambdas is not None
+        self.lambdas_ = fit.lambdas
+        self.n_iter_, self.gap_, self.relative_gap_ = fit.n_iter, fit.gap, fit.relative_gap
+        low_rank = _with_fixed_signs(fit.low_rank, most)
+        self._set_parts(
+            low_rank, centered, None if low_rank.rank < fit.low_rank.rank else fit.sparse.to_scipy()
+        )
+        self._set_components(low_rank.s, low_rank.vt)
+        noise = self._noise_of_residual(centered)
+        self.noise_scale_ = noise.sigma
+        totals = Totals(0.0, 0.0, 0.0, noise)
+        for block in _blocks(centered):
+            totals = totals.plus(block)
+        self._stream = Stream(totals, self.mean_, low_rank.s + self.lambdas_[0], np.asarray(low_rank.vt))
+        self.n_samples_seen_ = int(data.shape[0])
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from a batch of rows and forget the rows: memory does not grow with the number of batches.
+
+        The first batch is fitted as :meth:`fit` does (or continues a fit); it should have more rows than the data has
+        directions. Each later batch costs a few row fits and an SVD of (components + batch) × features.
+        """
+        if not self.__sklearn_is_fitted__():
+            return self.fit(X)
+        forgetting = check_number("forgetting", self.forgetting, where="RobustPCA")
+        if forgetting > 1.0:
+            raise bad("forgetting", "at most 1", repr(self.forgetting), "RobustPCA")
+        data = self._validate(X, reset=False)
+        self._stream = advance(
+            self._stream, np.asarray(data), self._weights, forgetting=forgetting, center=self.center,
+            most=self.n_components,
+        )  # fmt: skip
+        self.lambdas_ = self._weights(self._stream.totals)
+        self.mean_ = self._stream.mean.astype(data.dtype)
+        self.noise_scale_ = self._stream.totals.noise.sigma
+        keep = np.flatnonzero(self._stream.values > self.lambdas_[0])[: self.n_components]
+        vectors = _signs(self._stream.vectors[keep])[:, None] * self._stream.vectors[keep]
+        self._set_components(self._stream.values[keep] - self.lambdas_[0], vectors.astype(data.dtype))
+        scores = self.transform(X)
+        self._set_parts(LowRank.from_factors(scores, self.components_.T), data - self.mean_)
+        self.n_samples_seen_ += int(data.shape[0])
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Scores of the rows of X in the components: robust against outliers, missing entries left out."""
+        check_is_fitted(self)
+        data = self._validate(X, reset=False)
+        root = np.sqrt(self.singular_values_).astype(self.components_.dtype)
+        right = self.components_.T * root
+        parts = [fit_rows(block - self.mean_, right, *self.lambdas_) * root for block in _blocks(data)]
+        return np.vstack(parts).astype(self.components_.dtype, copy=False)
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Rows that have these scores: the low-rank part and the centre."""
+        check_is_fitted(self)
+        scores = np.asarray(X, self.components_.dtype)
+        if scores.ndim != 2 or scores.shape[1] != self.n_components_:
+            rule = f"scores with {self.n_components_} columns, one for each component"
+            raise bad("X", rule, f"shape {scores.shape}", "inverse_transform")
+        rows: Array = scores @ self.components_ + self.mean_
+        return rows
+
+    def impute(self, X: Any, *, outliers: bool = False) -> Array:
+        """X with the missing entries filled in; with ``outliers`` also those that are off by more than λ_S."""
+        check_is_fitted(self)
+        data = np.array(self._validate(X, reset=False))
+        fitted = self.inverse_transform(self.transform(X))
+        wrong = np.isnan(data)
+        if outliers:
+            wrong |= np.abs(data - fitted) > self.lambdas_[1]
+        return np.where(wrong, fitted, data)
+
+    def score_cells(self, X: Any) -> Array:
+        """How far each entry is from the low-rank part, in standard deviations of the noise; NaN where missing."""
+        check_is_fitted(self)
+        data = np.asarray(self._validate(X, reset=False))
+        residual = data - self.inverse_transform(self.transform(X))
+        # Of data without noise, what is within rounding of the fit is no outlier.
+        rounding = 100.0 * np.finfo(data.dtype).eps * max(float(np.nanmax(np.abs(data), initial=0.0)), 1e-300)
+        return np.asarray(residual / data.dtype.type(max(self.noise_scale_, rounding)))
+
+    def score_samples(self, X: Any) -> Array:
+        """How ordinary each row is: minus the mean Huber loss of its :meth:`score_cells`; low for an outlier."""
+        cells = np.abs(self.score_cells(X))
+        loss = np.where(cells <= 2.0, 0.5 * cells * cells, 2.0 * cells - 2.0)
+        seen = ~np.isnan(cells)
+        return np.asarray(
+            -np.sum(np.where(seen, loss, 0.0), axis=1) / np.maximum(np.count_nonzero(seen, axis=1), 1)
+        )
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """How well entries are predicted from the others in their row: 1 − Σ|x − fit| / Σ|x − centre|.
+
+        A fifth of the entries is hidden at a time, so more components are not better by themselves, and
+        ``GridSearchCV`` can choose ``delta`` or ``n_components``.
+        """
+        check_is_fitted(self)
+        data = np.asarray(self._validate(X, reset=False))
+        fold = np.random.default_rng(0).integers(SCORE_FOLDS, size=data.shape)
+        missed = 0.0
+        for hidden in (fold == k for k in range(SCORE_FOLDS)):
+            fitted = self.inverse_transform(self.transform(np.where(hidden, np.nan, data)))
+            missed += float(np.nansum(np.abs(data - fitted), where=hidden, dtype=np.float64))
+        spread = float(np.nansum(np.abs(data - self.mean_), dtype=np.float64))
+        return 1.0 - missed / spread if spread > 0.0 else 0.0
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "components_" in vars(self)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _validate(self, X: Any, *, reset: bool) -> Any:
+        if type(X).__module__.partition(".")[0] in LAZY_LIBRARIES:
+            if self.center:
+                rule = "False for an array that is not in memory"
+                raise bad("center", rule, "True", "RobustPCA", "Or give an array in memory.")
+            return validate_data(self, X, reset=reset, skip_check_array=True)
+        if isinstance(X, np.ma.MaskedArray):
+            X = np.ma.filled(X.astype(np.result_type(X.dtype, np.float32)), np.nan)
+        return validate_data(
+            self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan"
+        )
+
+    def _column_medians(self, data: Any) -> Array:
+        if not self.center:
+            return np.zeros(data.shape[1], np.float32 if data.dtype == np.float32 else np.float64)
+        unseen = np.isnan(data).all(axis=0)
+        medians: Array = np.nanmedian(np.where(unseen, 0, data) if unseen.any() else data, axis=0)
+        return medians.astype(data.dtype, copy=False)
+
+    def _weights(self, totals: Totals) -> tuple[float, float]:
+        """λ_L and λ_S for all rows of a stream, by the rule that a fit of them all would use."""
+        if self.lambdas is not None:
+            return float(self.lambdas[0]), float(self.lambdas[1])
+        n = self.n_features_in_
+        fraction = totals.observed / (totals.rows * n)
+        if self.delta == "auto" and totals.noise.sigma > 0.0:
+            return weights_for_noise(totals.noise, (totals.rows, n), fraction)
+        delta = PAPER_DELTA if self.delta == "auto" else float(self.delta)
+        return paper_rule(delta, totals.squares**0.5, fraction, max(totals.rows, n))
+
+    def _set_components(self, values: Array, vectors: Array) -> None:
+        self.components_, self.singular_values_ = vectors, values
+        self.n_components_ = int(values.size)
+
+    def _set_parts(self, low_rank: LowRank, centered: Any, sparse: Any = None) -> None:
+        self.low_rank_ = low_rank
+        if sparse is None:
+            limit, first, parts = self.lambdas_[1], 0, []
+            for block in _blocks(centered):
+                residual = block - low_rank[first : first + block.shape[0]]
+                parts.append(scipy.sparse.csr_array(np.nan_to_num(l1.soft_threshold(residual, limit))))
+                first += block.shape[0]
+            sparse = scipy.sparse.csr_array(scipy.sparse.vstack(parts, format="csr"))
+        self.outliers_ = sparse
+
+    def _noise_of_residual(self, centered: Any) -> Noise:
+        """σ of M − L over rows spread evenly, L's singular values taken without their shrinkage."""
+        rows = np.unique(np.linspace(0, centered.shape[0] - 1, NOISE_ROWS).astype(int))
+        low_rank, (m, n) = self.low_rank_, centered.shape
+        plain = (low_rank.u[rows] * (low_rank.s + self.lambdas_[0])) @ low_rank.vt
+        residual = np.asarray(centered[rows]) - plain
+        residual = residual[~np.isnan(residual)]
+        freedom = low_rank.rank * (m + n - low_rank.rank) / (m * max(residual.size / rows.size, 1.0))
+        return replace(measure(residual, freedom), rank=low_rank.rank)
+
+
+def _blocks(data: Any) -> Iterator[Array]:
+    """A few rows at a time, as arrays in memory."""
+    step = max(1, BLOCK_ENTRIES // max(1, data.shape[1]))
+    for first in range(0, data.shape[0], step):
+        yield np.asarray(data[first : first + step])
+
+
+def _signs(vectors: Array) -> Array:
+    """±1 for each row, so that its entry of largest magnitude becomes positive: runs and versions agree."""
+    if vectors.size == 0:
+        return np.ones(vectors.shape[0], vectors.dtype)
+    largest = np.take_along_axis(vectors, np.argmax(np.abs(vectors), axis=1)[:, None], axis=1)[:, 0]
+    return np.where(largest < 0, -1, 1).astype(vectors.dtype)
+
+
+def _with_fixed_signs(low_rank: LowRank, most: int | None) -> LowRank:
+    vectors = np.asarray(low_rank.vt)[:most]
+    signs = _signs(vectors)
+    return LowRank(np.asarray(low_rank.u)[:, :most] * signs, low_rank.s[:most], signs[:, None] * vectors)
