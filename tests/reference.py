@@ -88,7 +88,7 @@ def l1_vertex(R: np.ndarray) -> np.ndarray:
 def algorithm_3(
     M: np.ndarray, seen: np.ndarray, tau_L: float, tau_S: float, *, project: bool = False
 ) -> Iterator[Iterate]:
-    """Frank-Wolfe for radii; with ``project`` it is Algorithm 4, FW-P. Yields x¹, x², … with d of the iterate before."""
+    """Frank-Wolfe for radii; with ``project`` Algorithm 4, FW-P. Yields x¹, x², … with d of the iterate before."""
     L, S, k = np.zeros(M.shape), np.zeros(M.shape), 0
     while True:
         R = gradient(M, seen, L, S)
@@ -222,7 +222,7 @@ def dual_bound(M: np.ndarray, seen: np.ndarray, L: np.ndarray, lambdas: tuple[fl
     """The dual value of Y = θ·clip(P_Ω(M − L), ±λ_S), by a full SVD: a lower bound on the optimum."""
     G = np.clip(np.where(seen, np.where(seen, M, 0.0) - L, 0.0), -lambdas[1], lambdas[1])
     theta = min(1.0, lambdas[0] / max(np.linalg.norm(G, 2), 1e-300))
-    return float(theta * np.sum((G * np.where(seen, M, 0.0))) - 0.5 * theta**2 * np.sum(G * G))
+    return float(theta * np.sum(G * np.where(seen, M, 0.0)) - 0.5 * theta**2 * np.sum(G * G))
 
 
 def optimum(
