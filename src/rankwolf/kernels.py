@@ -3,6 +3,9 @@
 Rules: no ``parallel=True`` (tiles are spread over a thread pool instead, which is safe with threads, forks and
 Dask), the GIL is released, NaN keeps its meaning (it marks an entry that was not observed), and sums of a long
 row are carried to float64 every ``CHUNK`` entries, so that float32 tiles do not cost accuracy in the objective.
+
+The inner loops run over slices of a row and choose with ``a if c else b``: so written they become vector instructions
+(0.2 ns an entry); indexed in two dimensions, or with ``min`` and ``max``, they do not (2.6 ns).
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ def move_residual(
     Writes D and G, and adds to ``sums``: ‖G‖², ‖S‖₁, ‖S‖², ⟨S, L⟩, ⟨G, L⟩, ‖L‖², nnz(S), ⟨G, M⟩.
     """
     zero = residual.dtype.type(0)
+    one = residual.dtype.type(1)
     keep_t = residual.dtype.type(keep)
     gain_t = residual.dtype.type(gain)
     limit_t = residual.dtype.type(limit)
@@ -46,6 +50,10 @@ def move_residual(
     for i in range(rows):
         scale = rank_one[i]
         for start in range(0, columns, CHUNK):
+            data = tile[i, start : start + CHUNK]
+            moved = residual[i, start : start + CHUNK]
+            out = clipped[i, start : start + CHUNK]
+            vector = right[start : start + CHUNK]
             gg = zero
             s_1 = zero
             ss = zero
@@ -54,17 +62,18 @@ def move_residual(
             ll = zero
             gm = zero
             count = zero
-            for j in range(start, min(start + CHUNK, columns)):
-                m = tile[i, j]
-                d = keep_t * residual[i, j] + (gain_t * m - scale * right[j])
-                if m != m:  # NaN: not observed
-                    d = zero
-                    m = zero
-                g = min(max(d, -limit_t), limit_t)
+            for j in range(data.size):
+                m = data[j]
+                seen = m == m
+                d = keep_t * moved[j] + (gain_t * m - scale * vector[j])
+                d = d if seen else zero
+                m = m if seen else zero
+                g = d if d < limit_t else limit_t
+                g = g if g > -limit_t else -limit_t
                 s = d - g
                 low = m - d
-                residual[i, j] = d
-                clipped[i, j] = g
+                moved[j] = d
+                out[j] = g
                 gg += g * g
                 s_1 += abs(s)
                 ss += s * s
@@ -72,7 +81,7 @@ def move_residual(
                 gl += g * low
                 ll += low * low
                 gm += g * m
-                count += zero if s == zero else zero + 1
+                count += zero if s == zero else one
             sums[0] += gg
             sums[1] += s_1
             sums[2] += ss
@@ -90,30 +99,49 @@ def clip_residual(tile: np.ndarray, low_rank: np.ndarray, limit: float, sums: np
     Adds to ``sums``: ‖G‖², ‖S‖₁, nnz(S), ⟨G, M⟩ with S = D − G.
     """
     zero = low_rank.dtype.type(0)
+    one = low_rank.dtype.type(1)
     limit_t = low_rank.dtype.type(limit)
     rows, columns = tile.shape
     for i in range(rows):
         for start in range(0, columns, CHUNK):
+            data = tile[i, start : start + CHUNK]
+            out = low_rank[i, start : start + CHUNK]
             gg = zero
             s_1 = zero
             gm = zero
             count = zero
-            for j in range(start, min(start + CHUNK, columns)):
-                m = tile[i, j]
-                d = m - low_rank[i, j]
-                if m != m:
-                    d = zero
-                    m = zero
-                g = min(max(d, -limit_t), limit_t)
-                low_rank[i, j] = g
+            for j in range(data.size):
+                m = data[j]
+                seen = m == m
+                d = m - out[j]
+                d = d if seen else zero
+                m = m if seen else zero
+                g = d if d < limit_t else limit_t
+                g = g if g > -limit_t else -limit_t
+                out[j] = g
                 gg += g * g
                 s_1 += abs(d - g)
                 gm += g * m
-                count += zero if d == g else zero + 1
+                count += zero if d == g else one
             sums[0] += gg
             sums[1] += s_1
             sums[2] += count
             sums[3] += gm
+
+
+@_compiled
+def clip_only(tile: np.ndarray, low_rank: np.ndarray, limit: float) -> None:
+    """The same overwriting without the sums."""
+    zero = low_rank.dtype.type(0)
+    limit_t = low_rank.dtype.type(limit)
+    for i in range(tile.shape[0]):
+        data = tile[i]
+        out = low_rank[i]
+        for j in range(data.size):
+            d = data[j] - out[j]
+            g = d if d < limit_t else limit_t
+            g = g if g > -limit_t else -limit_t
+            out[j] = g if d == d else zero
 
 
 @_compiled
@@ -124,15 +152,19 @@ def clip_dual(tile: np.ndarray, dual: np.ndarray, limit: float, sums: np.ndarray
     rows, columns = tile.shape
     for i in range(rows):
         for start in range(0, columns, CHUNK):
+            data = tile[i, start : start + CHUNK]
+            out = dual[i, start : start + CHUNK]
             yy = zero
             ym = zero
-            for j in range(start, min(start + CHUNK, columns)):
-                m = tile[i, j]
-                y = min(max(dual[i, j], -limit_t), limit_t)
-                if m != m:
-                    y = zero
-                    m = zero
-                dual[i, j] = y
+            for j in range(data.size):
+                m = data[j]
+                seen = m == m
+                y = out[j]
+                y = y if y < limit_t else limit_t
+                y = y if y > -limit_t else -limit_t
+                y = y if seen else zero
+                m = m if seen else zero
+                out[j] = y
                 yy += y * y
                 ym += y * m
             sums[0] += yy
@@ -145,16 +177,18 @@ def excess_over(residual: np.ndarray, limit: float) -> tuple[float, float]:
     total = 0.0
     count = 0.0
     zero = residual.dtype.type(0)
+    one = residual.dtype.type(1)
     limit_t = residual.dtype.type(limit)
     rows, columns = residual.shape
     for i in range(rows):
         for start in range(0, columns, CHUNK):
+            data = residual[i, start : start + CHUNK]
             part = zero
             above = zero
-            for j in range(start, min(start + CHUNK, columns)):
-                x = abs(residual[i, j]) - limit_t
-                part += max(x, zero)
-                above += zero + 1 if x > zero else zero
+            for j in range(data.size):
+                x = abs(data[j]) - limit_t
+                part += x if x > zero else zero
+                above += one if x > zero else zero
             total += part
             count += above
     return total, count
@@ -167,12 +201,18 @@ def largest_entry(matrix: np.ndarray) -> tuple[int, int]:
     row = 0
     column = 0
     for i in range(matrix.shape[0]):
-        for j in range(matrix.shape[1]):
-            x = abs(matrix[i, j])
-            if x > best:
-                best = x
-                row = i
-                column = j
+        values = matrix[i]
+        top = -1.0
+        for j in range(values.size):
+            x = abs(values[j])
+            top = x if x > top else top
+        if top > best:
+            best = top
+            row = i
+            for j in range(values.size):
+                if abs(values[j]) == best:
+                    column = j
+                    break
     return row, column
 
 
@@ -184,14 +224,16 @@ def describe_tile(tile: np.ndarray) -> tuple[float, int, int, float]:
     infinite = 0
     largest = 0.0
     for i in range(tile.shape[0]):
-        for j in range(tile.shape[1]):
-            x = float(tile[i, j])
-            if x == x:
-                observed += 1
-                total += x * x
-                largest = max(largest, abs(x))
-                if x - x != 0.0:
-                    infinite += 1
+        data = tile[i]
+        for j in range(data.size):
+            x = float(data[j])
+            seen = x == x
+            x = x if seen else 0.0
+            size = abs(x)
+            observed += 1 if seen else 0
+            infinite += 0 if size < np.inf else 1
+            total += x * x
+            largest = size if size > largest else largest
     return total, observed, infinite, largest
 
 
@@ -209,40 +251,47 @@ def proximal_point(
     half = low_rank.dtype.type(0.5)
     beta = low_rank.dtype.type(momentum)
     weight = low_rank.dtype.type(half_weight)
-    rows, columns = tile.shape
-    for i in range(rows):
-        for j in range(columns):
-            m = tile[i, j]
-            s = sparse[i, j] + beta * (sparse[i, j] - previous[i, j])
-            r = half * (low_rank[i, j] + s - m)
-            if m != m:
-                r = zero
-                s = zero
-            low_rank[i, j] -= r
-            if update:
-                y = s - r
-                previous[i, j] = y - min(max(y, -weight), weight)
+    for i in range(tile.shape[0]):
+        data = tile[i]
+        low = low_rank[i]
+        now = sparse[i]
+        old = previous[i]
+        for j in range(data.size):
+            m = data[j]
+            seen = m == m
+            s = now[j] + beta * (now[j] - old[j])
+            r = half * (low[j] + s - m)
+            r = r if seen else zero
+            low[j] -= r
+            y = s - r
+            y = y if seen else zero
+            clipped = y if y < weight else weight
+            clipped = clipped if clipped > -weight else -weight
+            old[j] = y - clipped if update else old[j]
 
 
 @_compiled
 def misfit(tile: np.ndarray, low_rank: np.ndarray, sparse: np.ndarray, sums: np.ndarray) -> None:
     """Add ‖P_Ω(L + S − M)‖², ‖S‖₁ and nnz(S) to ``sums``."""
     zero = low_rank.dtype.type(0)
+    one = low_rank.dtype.type(1)
     rows, columns = tile.shape
     for i in range(rows):
         for start in range(0, columns, CHUNK):
+            data = tile[i, start : start + CHUNK]
+            low = low_rank[i, start : start + CHUNK]
+            now = sparse[i, start : start + CHUNK]
             rr = zero
             s_1 = zero
             count = zero
-            for j in range(start, min(start + CHUNK, columns)):
-                m = tile[i, j]
-                s = sparse[i, j]
-                r = low_rank[i, j] + s - m
-                if m != m:
-                    r = zero
+            for j in range(data.size):
+                m = data[j]
+                s = now[j]
+                r = low[j] + s - m
+                r = r if m == m else zero
                 rr += r * r
                 s_1 += abs(s)
-                count += zero if s == zero else zero + 1
+                count += zero if s == zero else one
             sums[0] += rr
             sums[1] += s_1
             sums[2] += count
@@ -251,12 +300,14 @@ def misfit(tile: np.ndarray, low_rank: np.ndarray, sparse: np.ndarray, sums: np.
 @_compiled
 def cast_transposed(columns: np.ndarray, tile: np.ndarray) -> None:
     """tile ← columnsᵀ, in blocks that stay in cache, converted to the tile's type."""
-    block = 32
+    block = 16
     n, b = columns.shape
     for j0 in range(0, n, block):
+        part = columns[j0 : j0 + block]
         for i in range(b):
-            for j in range(j0, min(j0 + block, n)):
-                tile[i, j] = columns[j, i]
+            out = tile[i, j0 : j0 + block]
+            for j in range(out.size):
+                out[j] = part[j, i]
 
 
 @_compiled
@@ -277,31 +328,37 @@ def align_with(
     rows, columns = tile.shape
     for i in range(rows):
         u = 0.0
-        seen = 0.0
+        observed = 0.0
         low = 0.0
         sparse = 0.0
         for start in range(0, columns, CHUNK):
+            data = tile[i, start : start + CHUNK]
+            moved = residual[i, start : start + CHUNK]
+            vector = right[start : start + CHUNK]
             u_c = zero
-            seen_c = zero
+            observed_c = zero
             low_c = zero
             sparse_c = zero
-            for j in range(start, min(start + CHUNK, columns)):
-                m = tile[i, j]
-                d = residual[i, j]
-                v = right[j]
-                g = min(max(d, -limit_t), limit_t)
+            for j in range(data.size):
+                m = data[j]
+                seen = m == m
+                d = moved[j]
+                v = vector[j]
+                m = m if seen else d
+                w = v if seen else zero
+                g = d if d < limit_t else limit_t
+                g = g if g > -limit_t else -limit_t
                 u_c += g * v
                 sparse_c += (d - g) * v
-                if m == m:
-                    seen_c += v * v
-                    low_c += (m - d) * v
+                observed_c += w * w
+                low_c += (m - d) * v
             u += u_c
-            seen += seen_c
+            observed += observed_c
             low += low_c
             sparse += sparse_c
         left[i, 0] = u
         sums[0] += u * u
-        sums[1] += u * u * seen
+        sums[1] += u * u * observed
         sums[2] += u * low
         sums[3] += u * sparse
 

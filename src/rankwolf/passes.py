@@ -17,10 +17,13 @@ from rankwolf.lowrank import LowRank
 from rankwolf.sources import Array, Source, Sums, Task
 
 
-def clip_tile(tile: Array, left: Array, right_t: Array, limit: float, values: Array) -> Array:
-    """G = clip(P_Ω(M − left·right_t), ±limit) of one tile; adds ‖G‖², ‖S‖₁, nnz(S), ⟨G, M⟩ to ``values``."""
+def clip_tile(tile: Array, left: Array, right_t: Array, limit: float, values: Array | None = None) -> Array:
+    """G = clip(P_Ω(M − left·right_t), ±limit) of one tile; adds ‖G‖², ‖S‖₁, nnz(S), ⟨G, M⟩ to ``values``, if given."""
     work: Array = left @ right_t
-    kernels.clip_residual(tile, work, limit, values)
+    if values is None:
+        kernels.clip_only(tile, work, limit)
+    else:
+        kernels.clip_residual(tile, work, limit, values)
     return work
 
 
@@ -138,7 +141,9 @@ class ProductSums(Sums):
 
 
 class MultiplyResidual(Task[ProductSums]):
-    """GᵀG·block from the residual alone. Rows: D. The tile itself is not looked at."""
+    """GᵀG·block from the residual alone. Rows: D."""
+
+    reads_data = False
 
     def __init__(self, block: Array, limit: float) -> None:
         self.block, self.limit = block, limit
@@ -219,6 +224,8 @@ class ExcessSums(Sums):
 
 class MeasureExcess(Task[ExcessSums]):
     """What one Newton step of the ℓ1 projection asks of the residual. Rows: D."""
+
+    reads_data = False
 
     def __init__(self, threshold: float) -> None:
         self.threshold = threshold

@@ -1,7 +1,7 @@
 """The hybrid solver: Frank-Wolfe's directions and proof, a factored local method's speed, one pass a step.
 
 With S eliminated the problem is min F(L) = H(L) + λ_L‖L‖_*, H the Huber loss of P_Ω(M − L): smooth, ∇H = −G with
-G = clip(P_Ω(M − L), ±λ_S), Lipschitz constant 1. One step, from L = U Vᵀ and a basis Q ⊇ span V with a few columns more:
+G = clip(P_Ω(M − L), ±λ_S), Lipschitz constant 1. A step starts from L = U Vᵀ and a basis Q ⊇ span V with more columns:
 
 1. *Rows*, local to a tile: u ← u + (G_t V − λ_L u)(w·VᵀV + λ_L I)⁻¹, w the observed share of the row.
 2. *Directions*, in the same pass: B = X Q and XᵀB for X = L + G, one step of subspace iteration on the point X from
@@ -18,8 +18,8 @@ span B, so the minimiser over columns in span B is at least as good. Why the lim
 function; the probes are a subspace iteration on G, which does not stop short of σ₁; and where σ₁(G) = λ_L, the
 certificate closes.
 
-The start solves the same problem on a sample of the rows, coming down from large weights (λ_L and λ_S times 64, …, 2, 1)
-so that the rank grows from below.
+The start solves the same problem on a sample of the rows, coming down from large weights (both times 64, …, 2, 1), so
+that the rank grows from below.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class HybridPass(Task[HybridSums]):
     def _least_squares(self, tile: Array, share: Array) -> Array:
         """U for clip level ∞, with the Gram matrix of the observed columns taken as w·VᵀV."""
         none = np.zeros((tile.shape[0], self.right.shape[1]), self.right.dtype)
-        data = clip_tile(tile, none, self.right_t, inf, np.zeros(4))
+        data = clip_tile(tile, none, self.right_t, inf)
         return np.asarray(data @ self.right) * self._inverse(share)
 
     def _inverse(self, share: Array) -> Array:
@@ -124,7 +124,7 @@ class HybridPass(Task[HybridSums]):
         limit, lambda_L = self.problem.lambda_S, self.right.dtype.type(self.problem.lambda_L)
         inverse = self._inverse(share)
         for level in self.levels:
-            clipped = clip_tile(tile, left, self.right_t, level * limit, np.zeros(4))
+            clipped = clip_tile(tile, left, self.right_t, level * limit)
             left += (clipped @ self.right - lambda_L * left) * inverse
         return clip_tile(tile, left, self.right_t, limit, values)
 
@@ -356,7 +356,8 @@ def _threshold(
 def _next_basis(vectors: Array, rank: int, rng: np.random.Generator) -> Array:
     """The leading vectors: the rank, and probes, a quarter more; random ones where there are too few."""
     n, have = vectors.shape
-    want = min(rank + max(LEAST_PROBES, rank // 4), n)
+    want = rank + max(LEAST_PROBES, rank // 4)
+    want = min(-(-want // 8) * 8, n)  # BLAS likes multiples of its vectors
     if want <= have:
         return np.ascontiguousarray(vectors[:, :want])
     fresh = orthonormal_against(rng.standard_normal((n, want - have)), vectors, rng)

@@ -56,10 +56,12 @@ class Task(ABC, Generic[S]):
     """What one pass does with one tile. Broadcast arrays are its attributes; it must be safe to share by threads.
 
     ``depth`` is the number of columns that products with the tile have: a deep task gets taller tiles, so that adding
-    up its n × depth sums costs little beside the products.
+    up its n × depth sums costs little beside the products. A task that only looks at row-aligned arrays says so with
+    ``reads_data`` and is shown tiles without columns.
     """
 
     depth: int = 0
+    reads_data: bool = True
 
     @abstractmethod
     def start(self) -> S:
@@ -173,7 +175,8 @@ class Source(ABC):
             for start, stop in part:
                 if self._stop.is_set():
                     break
-                task.visit(sums, self.read(start, stop), *(array[start:stop] for array in rows))
+                tile = self.read(start, stop) if task.reads_data else np.empty((stop - start, 0), self.dtype)
+                task.visit(sums, tile, *(array[start:stop] for array in rows))
             task.close(sums)
             return sums
 
