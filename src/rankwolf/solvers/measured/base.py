@@ -14,7 +14,7 @@ from rankwolf.sensing.base import Array
 
 @dataclass(frozen=True)
 class MeasuredSolution:
-    """L, a dense S, and the y that gave the best lower bound so far; the judge tries it beside the pair's own residual."""
+    """L, a dense S, and the y of the best lower bound so far; the judge tries it beside the pair's own residual."""
 
     low_rank: LowRank
     sparse: Array
@@ -32,7 +32,7 @@ class Pair:
 
 
 class NuclearOracle:
-    """Line 3 of Algorithms 3 to 6: the leading singular pair of G = Re(A*r), by products, from where it ended last time.
+    """Line 3 of Algorithms 3 to 6: the leading singular pair of G = Re(A*r), by products, from a warm start.
 
     It works on the shorter side of the matrix, whose vectors are kept: the last two answers and a random one.
     """

@@ -1,0 +1,55 @@
+"""Some entries of the matrix itself: the measurements of matrix completion, and of ``decompose(observed=…)``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from rankwolf.sensing.base import Array, Products, Sensing, bad
+
+
+class Entries(Sensing):
+    """A[X] = X[observed], in the order of rows. A*A = P_Ω is a projection, ‖A‖ = 1.
+
+    A*y is sparse: a product with it costs p, and so does A[u vᵀ].
+
+    >>> import numpy as np
+    >>> from rankwolf.sensing import Entries
+    >>> Entries(np.array([[True, False], [False, True]])).apply(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([1., 4.])
+    """
+
+    def __init__(self, observed: Any) -> None:
+        mask = np.asarray(observed)
+        if mask.ndim != 2 or mask.dtype != np.bool_ or not mask.any():
+            raise bad("observed", "a two-dimensional boolean array with at least one True",
+                      f"shape {mask.shape}, dtype {mask.dtype}", "Entries")  # fmt: skip
+        self._rows, self._columns = np.nonzero(mask)
+        super().__init__(mask.shape, self._rows.size)
+
+    def apply(self, matrix: Array) -> Array:
+        """The observed entries."""
+        return np.asarray(matrix[self._rows, self._columns])
+
+    def adjoint(self, values: Array) -> Array:
+        """The values in their places, zeros elsewhere."""
+        result = np.zeros(self.shape, values.dtype)
+        result[self._rows, self._columns] = values
+        return result
+
+    def apply_factors(self, left: Array, right: Array) -> Array:
+        """p·r operations."""
+        return np.asarray(np.einsum("kr,kr->k", left[self._rows], right[self._columns]))
+
+    def adjoint_products(self, values: Array) -> Products:
+        """By a sparse matrix."""
+        sparse = scipy.sparse.csr_array((values.real, (self._rows, self._columns)), shape=self.shape)
+        transposed = sparse.T.tocsr()
+        return Products(lambda block: sparse @ block, lambda block: transposed @ block)
+
+    @property
+    def norm(self) -> float:
+        """1."""
+        return 1.0

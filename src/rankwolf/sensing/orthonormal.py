@@ -1,0 +1,81 @@
+"""From b = A[M] to P_Q[M]: the paper's footnote on Gram-Schmidt, done by a Householder QR factorisation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from rankwolf.sensing.base import Array, Sensing, bad
+
+
+class Orthonormal(Sensing):
+    """An orthonormal basis of the span Q of real sensing matrices: A[X] are coordinates of P_Q[X], and A*A = P_Q."""
+
+    def __init__(self, basis: Array, mixing: Array, original: Sensing) -> None:
+        super().__init__(original.shape, basis.shape[1])
+        self._basis, self._mixing, self._original = basis, mixing, original
+
+    def apply(self, matrix: Array) -> Array:
+        """Coordinates of P_Q[X]."""
+        return np.asarray(self._basis.T @ np.ravel(matrix))
+
+    def adjoint(self, values: Array) -> Array:
+        """The matrix in Q with these coordinates."""
+        return np.asarray(self._basis @ values).reshape(self.shape)
+
+    def transform(self, b: Any) -> Array:
+        """Measurements of the original operator as coordinates of P_Q[M].
+
+        Where the original measurements depend on each other (more of them than dimensions), the least-squares answer.
+        """
+        given = np.asarray(b)
+        if given.shape != (self._original.size,):
+            raise bad("b", f"of shape ({self._original.size},)", f"shape {given.shape}", "transform")
+        answer = scipy.linalg.lstsq(self._mixing, _real_rows(given), lapack_driver="gelsy")[0]
+        return np.asarray(answer)
+
+    @property
+    def norm(self) -> float:
+        """1."""
+        return 1.0
+
+
+def orthonormalize(sensing: Sensing) -> Orthonormal:
+    """An operator with orthonormal sensing matrices and the same span as ``sensing``, for moderate p.
+
+    The rows of A are collected (p products with the adjoint, 8·p·mn bytes; a complex row counts as two real ones), and
+    a QR factorisation with column pivoting, Aᵀ = Q·R, gives b = Rᵀ·(Qᵀx): O(p²·mn). Then
+    ``recover(Q.transform(b), Q)`` solves the paper's problem (1.4) in place of (1.1). The two have the same exact
+    solutions set {M : A[M] = b}, but they weigh noise differently: (1.1) trusts measurements as they come, (1.4) undoes
+    their correlations, and amplifies noise along directions that A hardly sees.
+
+    >>> import numpy as np
+    >>> from rankwolf.sensing import Gaussian, orthonormalize
+    >>> A = Gaussian(8, (3, 4), seed=0)
+    >>> Q = orthonormalize(A)
+    >>> X = np.arange(12.0).reshape(3, 4)
+    >>> bool(np.allclose(Q.transform(A.apply(X)), Q.apply(X)))
+    True
+    """
+    m, n = sensing.shape
+    columns = np.empty((m * n, sensing.size), sensing.dtype)
+    for k in range(sensing.size):
+        unit = np.zeros(sensing.size, sensing.dtype)
+        unit[k] = 1.0
+        columns[:, k] = sensing.adjoint(unit).ravel().conj()
+    rows = _real_rows(columns.T)
+    basis, upper, order = scipy.linalg.qr(rows.T, mode="economic", pivoting=True)
+    diagonal = np.abs(np.diag(upper))
+    if diagonal[0] == 0.0:
+        raise bad("sensing", "an operator that measures something", "one that is zero", "orthonormalize")
+    rank = int(np.count_nonzero(diagonal > diagonal[0] * np.finfo(np.float64).eps * max(rows.shape)))
+    mixing = np.empty((rows.shape[0], rank))
+    mixing[order] = upper[:rank].T
+    return Orthonormal(np.ascontiguousarray(basis[:, :rank]), mixing, sensing)
+
+
+def _real_rows(values: Array) -> Array:
+    """Complex rows as twice as many real ones."""
+    return np.concatenate([values.real, values.imag]) if np.iscomplexobj(values) else values
