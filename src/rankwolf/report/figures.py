@@ -102,6 +102,12 @@ def line_chart(
     return Markup("".join([*parts, "</svg>"]))
 
 
+def x_places(values: Array, marks: Sequence[float]) -> list[float]:
+    """Where ``marks`` lie on the x axis of a :func:`line_chart` of one curve over ``values``."""
+    axis = Axis.fit(values, LEFT, WIDTH - RIGHT, False, from_zero=True)
+    return [axis.place(mark) for mark in marks]
+
+
 def _drawable(curve: Series, log_x: bool, log_y: bool) -> Array:
     points = np.array([curve.x, curve.y], np.float64)
     good = np.isfinite(points).all(axis=0)

@@ -1,0 +1,72 @@
+"""Progress of a long command on the terminal: one bar for each stage, with the time that is left."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from rankwolf.result import Record
+
+STAGES = {"decode": "Decoding", "solve": "Solving", "write": "Writing"}
+
+
+class Bars:
+    """An observer of :func:`rankwolf.video.separation.separate` that draws; silent where nobody reads."""
+
+    def __init__(self, talks: bool, tol: float) -> None:
+        self._talks, self._tol = talks, tol
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+        self._gap: Any = None
+
+    def __enter__(self) -> Self:
+        if self._talks:
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+            from rankwolf.callbacks import ProgressBar
+
+            self._gap = ProgressBar(self._tol)
+            self._progress = Progress(
+                TextColumn("{task.description:<9}"), BarColumn(bar_width=24), TextColumn("{task.fields[state]}"),
+                TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+            )  # fmt: skip
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._progress is not None:
+            self._close()
+            self._progress.stop()
+
+    def stage(self, name: str, total: int | None) -> None:
+        """A new bar; the one before is full."""
+        if self._progress is not None:
+            self._close()
+            self._task = self._progress.add_task(STAGES[name], total=total, state="")
+
+    def advance(self, frames: int) -> None:
+        """Move the bar of frames."""
+        if self._progress is not None and self._task is not None:
+            task = self._progress.tasks[self._task]
+            done = int(task.completed) + frames
+            of = "" if task.total is None else f" of {max(done, int(task.total))}"
+            self._progress.update(self._task, advance=frames, state=f"frame {done}{of}")
+
+    def record(self, record: Record) -> object:
+        """Move the bar of the solver, on the logarithmic scale of its gap."""
+        if self._progress is not None and self._task is not None:
+            from rankwolf.callbacks import describe
+
+            share = self._gap.share(record)
+            self._progress.update(self._task, total=1.0, completed=share, state=describe(record))
+        return True
+
+    def _close(self) -> None:
+        if self._progress is not None and self._task is not None:
+            task = self._progress.tasks[self._task]
+            self._progress.update(self._task, total=task.completed or 1.0, completed=task.completed or 1.0)

@@ -1,0 +1,280 @@
+"""``rankwolf separate``: background, foreground and mask of a video, an image folder or an array of frames."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rankwolf.cli.bars import Bars
+from rankwolf.cli.common import (
+    Output,
+    add_force_option,
+    add_output_options,
+    check_target,
+    to_json,
+    warn,
+    whole_folder,
+)
+
+if TYPE_CHECKING:
+    from rankwolf.video.separation import Job
+
+
+def add_parser(subparsers: Any) -> None:
+    """The options of ``rankwolf separate``."""
+    parser = subparsers.add_parser(
+        "separate",
+        help="split a video or a folder of images into background, foreground and mask",
+        description="Split frames into a low-rank background, a sparse foreground and a mask of what moves, and write "
+        "them with a page to look at.",
+    )
+    add_options(parser)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """All of them, grouped."""
+    parser.add_argument(
+        "input", type=Path, metavar="VIDEO_OR_FOLDER", help="a video, a folder of images, .npy or .npz"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FOLDER", help="where the results go"
+    )
+    _add_reading(parser)
+    _add_solving(parser)
+    _add_mask(parser)
+    _add_writing(parser)
+    add_force_option(parser)
+    add_output_options(parser)
+
+
+def _add_reading(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("reading")
+    group.add_argument(
+        "--color", action="store_true", help="keep the colours, as three channels of one matrix"
+    )
+    group.add_argument("--every", type=int, default=1, metavar="N", help="only every N-th frame")
+    group.add_argument(
+        "--start", default="0", metavar="WHEN", help="first frame: a number from 0, or a time: 12.5s, 1:30"
+    )
+    group.add_argument("--end", metavar="WHEN", help="the frame before which to stop")
+    group.add_argument(
+        "--scale", type=float, default=1.0, metavar="X", help="resize: 0.5 is half the height and width"
+    )
+    group.add_argument(
+        "--mask", type=Path, metavar="IMAGE", help="region of interest: only its white part is looked at"
+    )
+    group.add_argument(
+        "--sample", type=float, metavar="SHARE", help="observe only this random share of the pixels"
+    )
+    group.add_argument(
+        "--strict", action="store_true", help="fail on any damage of the input instead of warning"
+    )
+    group.add_argument(
+        "--max-memory", metavar="SIZE", help="keep to this, e.g. 1GB: frames that do not fit go to the disk"
+    )
+
+
+def _add_solving(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("solving")
+    weights = group.add_mutually_exclusive_group()
+    weights.add_argument(
+        "--delta", type=float, help="weights by the paper's rule (0.001 for video, 0.01 for faces)"
+    )
+    weights.add_argument(
+        "--lambdas", type=float, nargs=2, metavar=("LOW_RANK", "SPARSE"), help="the weights themselves"
+    )
+    weights.add_argument(
+        "--model", type=Path, metavar="RESULT", help="use a saved result: only the step for new frames"
+    )
+    group.add_argument("--method", default="auto", help="the solver (default: %(default)s)")
+    group.add_argument(
+        "--tol", type=float, default=1e-3, help="certified relative gap to reach (default: %(default)s)"
+    )
+    group.add_argument("--max-seconds", type=float, metavar="S", help="stop solving after this time")
+    group.add_argument("--threads", type=int, metavar="N", help="default: every core")
+    group.add_argument("--seed", type=int, default=0, help="of everything random (default: %(default)s)")
+
+
+def _add_mask(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("mask", "the threshold applies to |frame - background| in gray levels")
+    level = group.add_mutually_exclusive_group()
+    level.add_argument("--threshold", type=float, metavar="GRAY", help="default: measured, see --sigmas")
+    level.add_argument(
+        "--sigmas", type=float, default=6.0, metavar="K", help="threshold = K · noise (default: %(default)s)"
+    )
+    group.add_argument(
+        "--vote",
+        type=int,
+        default=5,
+        metavar="N",
+        help="a pixel follows most of its N × N neighbours; 1 is off (default: %(default)s)",
+    )
+    group.add_argument(
+        "--keep-holes", action="store_true", help="do not fill what is enclosed by moving pixels"
+    )
+    group.add_argument(
+        "--least-area",
+        type=float,
+        default=0.001,
+        metavar="SHARE",
+        help="drop parts below this share of the picture (default: %(default)s)",
+    )
+
+
+def _add_writing(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("writing")
+    group.add_argument(
+        "--format",
+        default="auto",
+        choices=("auto", "mp4", "ffv1", "png"),
+        help="mp4 is H.264, ffv1 is lossless, png are folders; auto is png for image folders, else mp4",
+    )
+    group.add_argument(
+        "--foreground",
+        default="signed",
+        choices=("signed", "absolute", "cutout"),
+        help="S on middle gray, |S|, or the frame inside the mask",
+    )
+    group.add_argument("--no-report", action="store_true", help="do not make report.html")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read, solve, write; everything appears under its name when all of it is whole."""
+    target: Path = arguments.output
+    check_target(target, arguments.force)
+    job = job_of(arguments)
+    output = Output.of(arguments)
+
+    from rankwolf.report.video_page import Album, video_page
+    from rankwolf.video.separation import separate
+    from rankwolf.video.summary import summarize
+
+    album = None if arguments.no_report else Album()
+    with whole_folder(target, force=arguments.force) as folder:
+        with Bars(output.talks, job.solve.tol) as bars:
+            outcome = separate(job, folder, bars, None if album is None else album.visit)
+        for text in outcome.warnings:
+            warn(f"warning: {text}")
+        summary = summarize(outcome)
+        (folder / "summary.json").write_text(to_json(summary, indent=2) + "\n", encoding="utf-8")
+        if album is not None:
+            page = video_page(
+                album, summary, outcome.fit, outcome.activity, command_of(arguments), outcome.reader.names
+            )
+            (folder / "report.html").write_text(page, encoding="utf-8")
+    for line in story(summary, target, album is not None):
+        output.say(line)
+    output.finish({**summary, "output": str(target)})
+    return 0
+
+
+def job_of(arguments: argparse.Namespace) -> Job:
+    """What was asked for, checked."""
+    from rankwolf import validation
+    from rankwolf.video.mask import MaskRule
+    from rankwolf.video.reading import Moment, Selection
+    from rankwolf.video.separation import Job, SolveSettings
+
+    if arguments.every < 1:
+        raise ValueError(f"--every must be at least 1. Got {arguments.every} instead.")
+    if not 0.0 < arguments.scale <= 16.0:
+        raise ValueError(f"--scale must be above 0 and at most 16. Got {arguments.scale:g} instead.")
+    if arguments.sample is not None and not 0.0 < arguments.sample <= 1.0:
+        raise ValueError(f"--sample must be above 0 and at most 1. Got {arguments.sample:g} instead.")
+    if arguments.vote < 1 or arguments.vote % 2 == 0:
+        raise ValueError(f"--vote must be odd and at least 1. Got {arguments.vote} instead.")
+    if arguments.model is not None and (arguments.mask is not None or arguments.sample is not None):
+        raise ValueError("--model brings its own region of interest: --mask and --sample do not go with it.")
+    return Job(
+        source=arguments.input,
+        selection=Selection(
+            start=Moment.parse(arguments.start),
+            end=None if arguments.end is None else Moment.parse(arguments.end),
+            every=arguments.every,
+            scale=arguments.scale,
+            color=arguments.color,
+        ),
+        region=arguments.mask,
+        sample=arguments.sample,
+        solve=SolveSettings(
+            lambdas=None
+            if arguments.lambdas is None
+            else validation.check_pair("lambdas", arguments.lambdas),
+            delta=None if arguments.delta is None else validation.check_number("delta", arguments.delta),
+            method=arguments.method,
+            tol=validation.check_number("tol", arguments.tol, positive=False),
+            max_seconds=arguments.max_seconds,
+            seed=arguments.seed,
+            n_threads=arguments.threads,
+        ),
+        rule=MaskRule(
+            None
+            if arguments.threshold is None
+            else validation.check_number("threshold", arguments.threshold),
+            validation.check_number("sigmas", arguments.sigmas),
+            arguments.vote,
+            not arguments.keep_holes,
+            validation.check_number("least-area", arguments.least_area, positive=False),
+        ),
+        style=arguments.foreground,
+        format=arguments.format,
+        model=arguments.model,
+        strict=arguments.strict,
+        max_memory=None if arguments.max_memory is None else parse_size(arguments.max_memory),
+    )
+
+
+def parse_size(text: str) -> int:
+    """``1GB``, ``512 MiB``, ``2e9``: bytes.
+
+    >>> parse_size("1GB"), parse_size("512MiB")
+    (1000000000, 536870912)
+    """
+    match = re.fullmatch(r"\s*([0-9.]+(?:e[0-9]+)?)\s*([kmgt]?)(i?)b?\s*", text.lower())
+    try:
+        number = float(match[1]) if match else 0.0
+    except ValueError:
+        number = 0.0
+    if not match or number <= 0.0:
+        raise ValueError(f"--max-memory must be a size such as 1GB or 512MiB. Got {text!r} instead.")
+    return int(number * (1024 if match[3] else 1000) ** " kmgt".index(match[2] or " "))
+
+
+def command_of(arguments: argparse.Namespace) -> str:
+    """The command line that repeats the run: what differs from the defaults."""
+    plain = argparse.ArgumentParser()
+    add_options(plain)
+    defaults = vars(plain.parse_args([str(arguments.input), "-o", str(arguments.output)]))
+    words = ["rankwolf", "separate", str(arguments.input), "-o", str(arguments.output)]
+    for name, default in defaults.items():
+        value = getattr(arguments, name)
+        if name in ("quiet", "json") or value == default:
+            continue
+        words.append("--" + name.replace("_", "-"))
+        if value is not True:
+            words += [str(item) for item in value] if isinstance(value, list) else [str(value)]
+    return shlex.join(words)
+
+
+def story(summary: dict[str, Any], target: Path, has_page: bool) -> list[str]:
+    """What happened, in a few lines."""
+    seconds, lines = summary["seconds"], []
+    if "rank" in summary:
+        lines.append(
+            f"{summary['frames']} frames, background of rank {summary['rank']}, {summary['moving_share']:.1%} moves; "
+            f"certified gap {summary['relative_gap']:.2g} after {summary['passes']} passes."
+        )
+        if summary["status"] != "GAP_REACHED":
+            lines.append(summary["status_says"])
+    else:
+        lines.append(f"{summary['frames']} frames by the model, {summary['moving_share']:.1%} moves.")
+    split = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items() if name != "total")
+    lines.append(
+        f"{seconds['total']:.1f} s ({split}): {summary['frames_per_second']:.1f} frames a second, at most "
+        f"{summary['peak_memory_bytes'] / 1e6:.0f} MB of memory."
+    )
+    lines.append(f"Open {target / 'report.html'}" if has_page else f"The results are in {target}")
+    return lines

@@ -1,0 +1,210 @@
+"""The page of ``rankwolf separate``: a slider through the frames, the most eventful of them, and how the run went."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from rankwolf import __version__
+from rankwolf.report import figures
+from rankwolf.report.page import Fact, as_rows, duration, percent, render, solve_facts
+
+if TYPE_CHECKING:
+    from rankwolf.result import Decomposition
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+PANELS = ("observed", "background", "foreground", "mask")
+# Between half as many and as many frames as this are on the page; pictures wider than this are made smaller.
+MOST_FRAMES, MOST_WIDTH = 96, 420
+STRIP = 12
+
+
+class Separated(Protocol):
+    """One frame as pictures, with the share of it that moves."""
+
+    number: int
+    observed: Array
+    background: Array
+    foreground: Array
+    mask: Array
+
+    @property
+    def activity(self) -> float:
+        """The share of the picture that moves."""
+
+
+@dataclass(frozen=True)
+class Shot:
+    """A frame on the page: its pictures as data addresses."""
+
+    number: int
+    activity: float
+    pictures: dict[str, str]
+
+
+class Album:
+    """Collects frames while they pass by, from a video of unknown length, in little memory.
+
+    Time is cut into windows of equal length, and each keeps the frame in which most moves. When there are more than
+    MOST_FRAMES windows, neighbours are joined and windows become twice as long.
+    """
+
+    def __init__(self) -> None:
+        self.window = 1
+        self._shots: list[Shot] = []
+        self._best: Separated | None = None
+        self._seen = 0
+
+    def visit(self, frame: Separated) -> None:
+        """Look at the next frame."""
+        if self._best is None or frame.activity > self._best.activity:
+            self._best = frame
+        self._seen += 1
+        if self._seen == self.window:
+            self._close_window()
+
+    def shots(self) -> list[Shot]:
+        """What was kept, in order."""
+        if self._best is not None:
+            self._close_window()
+        return self._shots
+
+    def _close_window(self) -> None:
+        assert self._best is not None
+        self._shots.append(take_shot(self._best))
+        self._best, self._seen = None, 0
+        if len(self._shots) > MOST_FRAMES:
+            last = [] if len(self._shots) % 2 == 0 else [self._shots.pop()]
+            pairs = zip(self._shots[::2], self._shots[1::2], strict=True)
+            self._shots = [max(pair, key=lambda shot: shot.activity) for pair in pairs] + last
+            self.window *= 2
+
+
+def take_shot(frame: Separated) -> Shot:
+    """The four pictures, no wider than the page needs them."""
+    pictures = {panel: figures.picture(shrink(getattr(frame, panel))) for panel in PANELS}
+    return Shot(frame.number, frame.activity, pictures)
+
+
+def shrink(picture: Array) -> Array:
+    """At most MOST_WIDTH wide."""
+    from PIL import Image
+
+    height, width = picture.shape[:2]
+    if width <= MOST_WIDTH:
+        return picture
+    size = (MOST_WIDTH, max(1, round(height * MOST_WIDTH / width)))
+    if picture.dtype == np.bool_:
+        return np.asarray(Image.fromarray(picture.astype(np.uint8) * 255).resize(size)) > 127
+    return np.asarray(Image.fromarray(picture).resize(size))
+
+
+def video_page(
+    album: Album, summary: Mapping[str, Any], fit: Decomposition | None, activity: Sequence[float], command: str,
+    names: Sequence[str] | None,
+) -> str:  # fmt: skip
+    """The whole page as text. ``names`` are those of the frames, where they are images of a folder."""
+    shots = album.shots()
+    frame_numbers = [summary["first_frame"] + shot.number * summary["every"] for shot in shots]
+    labels = [names[k] if names else f"frame {k}" for k in frame_numbers]
+    order = sorted(range(len(shots)), key=lambda i: -shots[i].activity)
+    times = summary["first_frame"] + summary["every"] * np.arange(len(activity))
+    return render(
+        "video.html",
+        title=str(summary["input"]).rstrip("/").rpartition("/")[2],
+        subtitle=_subtitle(summary),
+        facts=_facts(summary, fit),
+        warnings=summary["warnings"] + _status_warning(fit),
+        panels=PANELS,
+        shots=[
+            {"label": label, "activity": percent(shot.activity), "x": round(x, 1), **shot.pictures}
+            for label, shot, x in zip(labels, shots, figures.x_places(times, frame_numbers), strict=True)
+        ],
+        first_shown=order[0],
+        shown=_shown(album, shots, summary),
+        strip=sorted(i for i in order[:STRIP] if shots[i].activity > 0.0),
+        foreground=FOREGROUND[summary["foreground"]],
+        threshold=summary["threshold"],
+        activity_chart=figures.line_chart(
+            [figures.Series("moving", times.tolist(), [100.0 * share for share in activity])],
+            "frame", "per cent that moves",
+        ),
+        chart_height=[figures.TOP, figures.HEIGHT - figures.BOTTOM],
+        charts=[] if fit is None else solve_charts(fit),
+        command=command,
+        settings=as_rows({name.replace("_", " "): value for name, value in summary.items() if name not in HIDDEN}),
+        version=__version__,
+    )  # fmt: skip
+
+
+FOREGROUND = {
+    "signed": "S, the sparse part, on middle gray: darker and brighter than the background",
+    "absolute": "|S|, the sparse part without its sign",
+    "cutout": "what the camera saw where the mask is white",
+}
+HIDDEN = ("warnings", "seconds", "rankwolf", "status_says")
+
+
+def solve_charts(fit: Decomposition) -> list[dict[str, Any]]:
+    """Singular values, objective and gap of any decomposition, for any page."""
+    history = fit.history
+    seconds = [record.seconds for record in history]
+    values = [float(s) for s in fit.low_rank.s]
+    dots = len(history) <= 60
+    best = min((record.objective for record in history), default=0.0)
+    above = [record.objective / best - 1.0 if best else 0.0 for record in history]
+    return [
+        {
+            "title": "Singular values of L",
+            "chart": figures.line_chart(
+                [figures.Series("singular value", range(1, len(values) + 1), values, dots=len(values) <= 100)],
+                "number", "singular value", log_y=True,
+            ),
+            "why": "How many directions the background needs, and how strong each is.",
+        },
+        {
+            "title": "Convergence",
+            "chart": figures.line_chart(
+                [
+                    figures.Series("certified gap", seconds, [r.relative_gap for r in history], dots=dots),
+                    figures.Series("above the last objective", seconds, above, dots=dots),
+                ],
+                "seconds", "relative to the objective", log_y=True,
+            ),
+            "why": "The certified gap bounds the distance from the best possible; the true distance is smaller.",
+        },
+    ]  # fmt: skip
+
+
+def _subtitle(summary: Mapping[str, Any]) -> str:
+    kind = "in colour" if summary["channels"] == 3 else "in gray"
+    size = f"{summary['frames']:,} frames of {summary['width']} × {summary['height']} pixels, {kind}"
+    seen = summary["observed_fraction"]
+    return size + (f", {percent(seen)} of the pixels observed" if seen < 1.0 else "")
+
+
+def _facts(summary: Mapping[str, Any], fit: Decomposition | None) -> list[Fact]:
+    seconds = summary["seconds"]
+    split = ", ".join(f"{name} {duration(value)}" for name, value in seconds.items() if name != "total")
+    facts = [] if fit is None else solve_facts(fit)
+    return [
+        *facts,
+        Fact("moving", percent(summary["moving_share"]), f"threshold {summary['threshold']:.1f} gray levels"),
+        Fact("whole run", duration(seconds["total"]), split),
+    ]
+
+
+def _status_warning(fit: Decomposition | None) -> list[str]:
+    if fit is None or fit.status.converged:
+        return []
+    return [f"{fit.status.value} The certified gap is {percent(fit.relative_gap)}."]
+
+
+def _shown(album: Album, shots: Sequence[Shot], summary: Mapping[str, Any]) -> str:
+    if album.window == 1:
+        return "every frame"
+    return f"{len(shots)} of {summary['frames']:,} frames: of each {album.window} the one in which most moves"

@@ -1,0 +1,153 @@
+"""A separated frame as pictures, and all of them written in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rankwolf.lowrank import LowRank
+from rankwolf.oracles.l1 import soft_threshold
+from rankwolf.video.mask import MaskRule, moving
+from rankwolf.video.picture import Picture
+from rankwolf.video.writing import Sink
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+STYLES = ("signed", "absolute", "cutout")
+MIDDLE_GRAY = 128
+# Frames that are separated together.
+BLOCK_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some consecutive frames with their background: rows of the matrix, of the mask of what is observed, and of L."""
+
+    first: int
+    frames: Array
+    present: Array | None
+    low_rank: Array
+
+
+def rows_at_once(picture: Picture) -> int:
+    """How many frames make a block."""
+    return max(1, BLOCK_BYTES // (4 * picture.columns))
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """One frame, separated, as pictures: uint8, and bool for the mask."""
+
+    number: int
+    observed: Array
+    background: Array
+    foreground: Array
+    mask: Array
+
+    @property
+    def activity(self) -> float:
+        """The share of the picture that moves."""
+        return float(np.mean(self.mask))
+
+
+@dataclass(frozen=True, eq=False)
+class Separator:
+    """Makes the pictures of a frame from its row and its row of L."""
+
+    picture: Picture
+    lambda_S: float
+    level: float
+    rule: MaskRule = field(default_factory=MaskRule)
+    style: str = "signed"
+
+    def separate(self, number: int, row: Array, present: Array | None, low_rank: Array) -> Pictures:
+        """Background L, foreground S, mask of what moves."""
+        picture, region = self.picture, self.picture.region
+        residual = row.astype(np.float32) - low_rank
+        if present is not None:
+            residual[~present] = 0.0
+            row = np.where(present, row, np.uint8(0))
+        distance = picture.pixels_to_frame(picture.over_channels(residual))
+        mask = moving(distance, self._observed(present), self.level, self.rule)
+        if region is not None:
+            mask &= region
+        return Pictures(
+            number, picture.to_frame(row), picture.to_frame(to_gray_levels(low_rank)),
+            self._foreground(row, residual, mask), mask,
+        )  # fmt: skip
+
+    def _observed(self, present: Array | None) -> Array | None:
+        """Pixels that may vote, or None for all of them; a pixel is observed when one of its channels is."""
+        if present is None:
+            return self.picture.region
+        seen: Array = np.any(present.reshape(-1, self.picture.channels), axis=1)
+        return self.picture.pixels_to_frame(seen)
+
+    def _foreground(self, row: Array, residual: Array, mask: Array) -> Array:
+        if self.style == "cutout":
+            frame = self.picture.to_frame(row)
+            return np.where(mask if frame.ndim == 2 else mask[..., None], frame, np.uint8(0))
+        sparse = soft_threshold(residual, self.lambda_S)
+        if self.style == "absolute":
+            return self.picture.to_frame(to_gray_levels(np.abs(sparse)))
+        return self.picture.to_frame(to_gray_levels(sparse + MIDDLE_GRAY), outside=MIDDLE_GRAY)
+
+
+def to_gray_levels(values: Array) -> Array:
+    """Rounded and clipped to uint8."""
+    return np.clip(np.rint(values), 0.0, 255.0).astype(np.uint8)
+
+
+def write_pictures(
+    blocks: Iterable[Block],
+    separator: Separator,
+    sinks: dict[str, Sink],
+    visit: Callable[[Pictures], None],
+    n_threads: int,
+) -> None:
+    """Separate every frame and hand the pictures to the sinks, by name, in order.
+
+    Frames of a block are separated side by side, each sink encodes in a thread of its own, and a block waits until
+    the one before is written: no more than two blocks of pictures are in memory.
+    """
+    with ThreadPoolExecutor(n_threads) as workers, ThreadPoolExecutor(max(1, len(sinks))) as writers:
+        writing: list[Future[None]] = []
+        for block in blocks:
+            done = list(workers.map(lambda i, b=block: _of_block(separator, b, i), range(len(block.frames))))
+            for future in writing:
+                future.result()
+            writing = [
+                writers.submit(_write, sink, [getattr(p, name) for p in done]) for name, sink in sinks.items()
+            ]
+            for pictures in done:
+                visit(pictures)
+        for future in writing:
+            future.result()
+    for sink in sinks.values():
+        sink.close()
+
+
+def _of_block(separator: Separator, block: Block, i: int) -> Pictures:
+    present = None if block.present is None else block.present[i]
+    return separator.separate(block.first + i, block.frames[i], present, block.low_rank[i])
+
+
+def _write(sink: Sink, pictures: list[Array]) -> None:
+    for picture in pictures:
+        sink.write(picture.astype(np.uint8) * 255 if picture.dtype == np.bool_ else picture)
+
+
+def median_background(low_rank: LowRank, picture: Picture, most: int = 101) -> Array:
+    """A still: the median over time of L, pixel by pixel."""
+    rows = np.unique(np.linspace(0, low_rank.shape[0] - 1, most).astype(int))
+    still = np.empty(picture.columns, np.uint8)
+    step = max(1, 4 * 1024 * 1024 // rows.size)
+    scaled = (low_rank.u[rows] * low_rank.s).astype(np.float32)
+    for first in range(0, picture.columns, step):
+        part = scaled @ low_rank.vt[:, first : first + step].astype(np.float32)
+        still[first : first + step] = to_gray_levels(np.median(part, axis=0))
+    return picture.to_frame(still)

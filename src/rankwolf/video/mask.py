@@ -1,0 +1,111 @@
+"""What moves: a threshold on |M − L|, a vote among neighbours, holes filled, specks removed.
+
+**The threshold.** S is soft-thresholded: S = T_λS(M − L), so |S| > t means |M − L| > t + λ_S, and a pixel whose S is
+not zero differs from the background by more than λ_S, which is about two standard deviations of the noise: far too
+little for a mask. The mask therefore looks at the residual M − L itself. Its noise, σ = 1.4826 · median |M − L|, is
+measured after the solve: it contains what L does not follow (leaves, flicker, compression), and half of all
+pixels would have to move before it broke down. A pixel is suspicious where |M − L| > 6σ, in any of its channels.
+
+**The vote.** A pixel moves when most of its observed neighbours in a 5 × 5 square are suspicious. Without missing
+pixels this is a median filter; with them it still works, and it fills what ``--sample`` left out.
+
+**Holes and specks.** What is enclosed by moving pixels moves too; what covers less than a thousandth of the picture
+is taken for noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.ndimage
+
+from rankwolf.video.noise import LEAST_NOISE, MEDIAN_OF_NORMAL
+from rankwolf.video.picture import Picture
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+SAMPLED_FRAMES, SAMPLED_COLUMNS = 200, 20000
+
+
+@dataclass(frozen=True)
+class MaskRule:
+    """How a residual becomes a mask. ``threshold`` in gray levels, or None: ``sigmas`` times the residual's noise."""
+
+    threshold: float | None = None
+    sigmas: float = 6.0
+    vote: int = 5
+    fill_holes: bool = True
+    least_area: float = 0.001
+
+    def level(self, noise: float) -> float:
+        """The threshold in gray levels."""
+        return self.sigmas * noise if self.threshold is None else self.threshold
+
+
+def residual_noise(residual: Array) -> float:
+    """σ of M − L from a sample of it, NaN where nothing was observed."""
+    seen = np.abs(residual[np.isfinite(residual)])
+    return max(LEAST_NOISE, float(np.median(seen)) / MEDIAN_OF_NORMAL) if seen.size else LEAST_NOISE
+
+
+def moving(distance: Array, observed: Array | None, level: float, rule: MaskRule) -> Array:
+    """The mask of one frame. ``distance`` is |M − L|, (height, width); ``observed`` is False where it means nothing."""
+    suspicious = distance > level
+    if observed is not None:
+        suspicious &= observed
+    mask = suspicious if rule.vote < 2 else majority(suspicious, observed, rule.vote)
+    if not mask.any():
+        return mask
+    if rule.fill_holes:
+        mask = fill_holes(mask)
+    return drop_small(mask, rule.least_area * mask.size)
+
+
+def majority(suspicious: Array, observed: Array | None, size: int) -> Array:
+    """True where more than half of the observed pixels in a square of side ``size`` are suspicious."""
+    votes = _box_sum(suspicious, size)
+    voters = size * size if observed is None else _box_sum(observed, size)
+    result: Array = 2.0 * votes > voters
+    return result
+
+
+def _box_sum(mask: Array, size: int) -> Array:
+    """How many of a pixel's neighbours are True; the border is repeated outwards."""
+    share = scipy.ndimage.uniform_filter(mask.astype(np.float32), size, mode="nearest")
+    counts: Array = np.rint(share * (size * size))
+    return counts
+
+
+def fill_holes(mask: Array) -> Array:
+    """Make True what is enclosed: the parts of the rest that do not touch the border of the picture."""
+    parts, count = scipy.ndimage.label(~mask)
+    outside = np.zeros(count + 1, np.bool_)
+    for edge in (parts[0], parts[-1], parts[:, 0], parts[:, -1]):
+        outside[edge] = True
+    outside[0] = False
+    filled: Array = ~outside[parts]
+    return filled
+
+
+def drop_small(mask: Array, least: float) -> Array:
+    """Without connected parts of fewer than ``least`` pixels."""
+    parts, _ = scipy.ndimage.label(mask)
+    large = np.bincount(parts.ravel()) >= least
+    large[0] = False
+    kept: Array = large[parts]
+    return kept
+
+
+def sample_residual(frames: Array, present: Array | None, low_rank: Any, picture: Picture) -> Array:
+    """M − L at evenly spaced frames and pixels."""
+    rows = np.unique(np.linspace(0, len(frames) - 1, SAMPLED_FRAMES).astype(int))
+    columns = np.arange(0, picture.columns, -(-picture.columns // SAMPLED_COLUMNS))
+    vt = low_rank.vt[:, columns]
+    sample = np.empty((rows.size, columns.size), np.float32)
+    for i, row in enumerate(rows):
+        sample[i] = frames[row][columns] - (low_rank.u[row] * low_rank.s) @ vt
+        if present is not None:
+            sample[i][~present[row][columns]] = np.nan
+    return sample

@@ -1,0 +1,80 @@
+"""Weights that come from the data: how strong the noise is, and how much of a video an object may fill.
+
+λ_S = 2σ, where σ is the noise between one frame and the next: what differs by more than that is an outlier to L.
+
+λ_L/λ_S says what is background. Where something differs from L by more than λ_S it enters the optimality condition
+‖G‖₂ ≤ λ_L as an entry ±λ_S of G. So a thing that covers a share a of the pixels during a share t of the frames, in one
+place, weighs λ_S·√(a·t·m·n): it stays out of L as long as that is below λ_L. The paper's ratio, √max(m, n), draws this
+line at a·t = 1/min(m, n), which becomes stricter with every frame: of 1700 frames of a road it lets into L whatever
+covers a tenth of the picture for ten frames, and slow cars fade into the background. A line that does not depend on
+the length of the video is λ_L/λ_S = √(θ·m·n). With θ = 1 % a switched lamp, which changes most pixels for most of the
+time, is background, and a car that stands for a while is not. Below 1/θ = 100 frames the paper's ratio is the larger
+one, and is kept: it is what keeps the noise out of L.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+LIMIT_IN_SIGMAS = 2.0
+# θ: the share of a video, pixels times frames, above which what stays in one place is background.
+BACKGROUND_SHARE = 0.01
+# A codec repeats blocks that hardly change and so hides the noise; rounding to gray levels alone is 0.29.
+LEAST_NOISE = 0.5
+MEDIAN_OF_NORMAL = 0.6744897501960817  # of |x|, x standard normal
+SAMPLED_PAIRS, SAMPLED_COLUMNS = 48, 65536
+
+
+def temporal_noise(frames: Array, present: Array | None = None) -> float:
+    """σ of the noise from pairs of consecutive frames: the median of |difference|, which objects hardly move.
+
+    Pixels at 0 and 255 are left out, because they cannot show noise. The differences are whole numbers, so the median
+    is interpolated inside its bin. ``present`` marks what was observed.
+    """
+    if len(frames) < 2:
+        return LEAST_NOISE
+    pairs = np.unique(np.linspace(0, len(frames) - 2, SAMPLED_PAIRS).astype(int))
+    columns = slice(None, None, -(-frames.shape[1] // SAMPLED_COLUMNS))
+    counts = np.zeros(256, np.int64)
+    for first in pairs:
+        one, two = frames[first : first + 2, columns].astype(np.int16)
+        use = (one > 0) & (two > 0) & (one < 255) & (two < 255)
+        if present is not None:
+            use &= present[first : first + 2, columns].all(axis=0)
+        counts += np.bincount(np.abs(two - one)[use], minlength=256)
+    if not counts.any():
+        return LEAST_NOISE
+    return max(LEAST_NOISE, grouped_median(counts) / (MEDIAN_OF_NORMAL * sqrt(2.0)))
+
+
+def grouped_median(counts: Array) -> float:
+    """The median of |x| for x rounded to whole numbers, k occurring ``counts[k]`` times.
+
+    Bin 0 reaches from 0 to 0.5, bin k from k − 0.5 to k + 0.5.
+
+    >>> import numpy as np
+    >>> grouped_median(np.array([0, 10, 0]))
+    1.0
+    """
+    reached = np.cumsum(counts)
+    half = 0.5 * float(reached[-1])
+    k = int(np.searchsorted(reached, half))
+    before = float(reached[k - 1]) if k else 0.0
+    low, width = (k - 0.5, 1.0) if k else (0.0, 0.5)
+    return low + width * (half - before) / float(counts[k])
+
+
+def weights_for(sigma: float, shape: tuple[int, int], observed_fraction: float = 1.0) -> tuple[float, float]:
+    """(λ_L, λ_S) for frames in rows, with noise σ; ρ enters as in the paper, λ_L/λ_S falling with √ρ.
+
+    >>> weights_for(1.5, (1700, 76800))
+    (3428.0... , 3.0)
+    """
+    long, short = max(shape), min(shape)
+    ratio = (observed_fraction * long * max(1.0, BACKGROUND_SHARE * short)) ** 0.5
+    return LIMIT_IN_SIGMAS * sigma * ratio, LIMIT_IN_SIGMAS * sigma

@@ -1,0 +1,76 @@
+"""A frame as a row of the matrix, and a row as a frame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """The geometry of a frame. ``region`` (height, width) is True inside the region of interest; None means everywhere.
+
+    What lies outside the region has no column in the matrix: it costs nothing and cannot disturb L. The channels of a
+    colour picture stand side by side in its row, so that all three share one L: they have the same light and the same
+    objects, and a background that explains them together has a third of the freedom of three that do not.
+    """
+
+    height: int
+    width: int
+    channels: int = 1
+    region: Array | None = None
+
+    @property
+    def pixels(self) -> int:
+        """How many pixels are looked at."""
+        return self.height * self.width if self.region is None else int(np.count_nonzero(self.region))
+
+    @property
+    def columns(self) -> int:
+        """The length of a row."""
+        return self.pixels * self.channels
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of a frame as an array."""
+        return (self.height, self.width) if self.channels == 1 else (self.height, self.width, self.channels)
+
+    def to_row(self, frame: Array) -> Array:
+        """What of a frame goes into the matrix."""
+        row: Array = frame.reshape(-1) if self.region is None else frame[self.region].reshape(-1)
+        return row
+
+    def to_frame(self, row: Array, outside: float = 0) -> Array:
+        """The frame of a row; ``outside`` fills what is not in the region."""
+        if self.region is None:
+            return row.reshape(self.shape)
+        frame = np.full(self.shape, outside, row.dtype)
+        frame[self.region] = row.reshape((self.pixels, *self.shape[2:]))
+        return frame
+
+    def over_channels(self, row: Array) -> Array:
+        """One number for each pixel of a row: the largest magnitude among its channels."""
+        return np.abs(row) if self.channels == 1 else np.abs(row).reshape(-1, self.channels).max(axis=1)
+
+    def pixels_to_frame(self, values: Array, outside: float = 0) -> Array:
+        """One number for each pixel as an array (height, width)."""
+        return Picture(self.height, self.width, 1, self.region).to_frame(values, outside)
+
+
+def read_region(path: Path, height: int, width: int) -> Array:
+    """A region of interest from an image: True where it is not black. It is resized to the frames, without blending."""
+    from PIL import Image
+
+    from rankwolf.video.reading.image_folder import open_image
+
+    with open_image(path) as image:
+        gray = image.convert("L").resize((width, height), Image.Resampling.NEAREST)
+    region = np.asarray(gray) > 127
+    if not region.any():
+        raise ValueError(f"The mask {str(path)!r} is black everywhere: white marks the region of interest.")
+    return region

@@ -1,0 +1,122 @@
+"""What all readers share: which frames are asked for, how many will come, and what was lost."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# A video that lost more of its frames than this is refused; below, a warning is enough.
+MOST_LOST = 0.1
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A place in the input: a frame number, counted from 0, or a time in seconds."""
+
+    value: float
+    in_seconds: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Moment:
+        """``120`` is a frame; ``12.5s`` and ``1:30`` are times.
+
+        >>> Moment.parse("120"), Moment.parse("1:30")
+        (Moment(value=120, in_seconds=False), Moment(value=90.0, in_seconds=True))
+        """
+        if re.fullmatch(r"\d+", text):
+            return cls(int(text))
+        if match := re.fullmatch(r"(?:(\d+):)?(?:(\d+):)?(\d+(?:\.\d*)?)(s?)", text):
+            first, second, seconds, suffix = match.groups()
+            if first is not None or suffix:
+                hours, minutes = (first, second) if second is not None else ("0", first or "0")
+                return cls(3600.0 * int(hours) + 60.0 * int(minutes) + float(seconds), True)
+        raise ValueError(f"A moment is a frame number (120) or a time (12.5s, 1:30). Got {text!r} instead.")
+
+    def frame(self, rate: Fraction | None) -> int:
+        """The frame number, given the frames per second."""
+        if not self.in_seconds:
+            return int(self.value)
+        if rate is None:
+            raise ValueError(
+                "This input has no clock: give --start and --end as frame numbers, not as times."
+            )
+        return round(self.value * float(rate))
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which frames: ``every`` N-th from ``start`` up to before ``end``; and how: resized, gray or in colour."""
+
+    start: Moment = Moment(0)
+    end: Moment | None = None
+    every: int = 1
+    scale: float = 1.0
+    color: bool = False
+
+
+class Reader(ABC):
+    """Frames in order. ``names`` has one name for each frame of the input, where frames have names."""
+
+    kind: str
+    rate: Fraction | None = None
+    names: list[str] | None = None
+
+    def __init__(self, path: Path, selection: Selection, size: tuple[int, int], count: int | None) -> None:
+        self.path, self.selection, self.count = path, selection, count
+        self.height, self.width = (max(1, round(side * selection.scale)) for side in size)
+        self.channels = 3 if selection.color else 1
+        self.decoded, self.damaged = 0, 0
+
+    @property
+    def numbers(self) -> range:
+        """The frame numbers that are asked for; the end is far away where nobody knows it."""
+        start = self.selection.start.frame(self.rate)
+        end = self.selection.end.frame(self.rate) if self.selection.end else 2**62
+        if end <= start:
+            raise ValueError(f"--end must lie after --start. Got {start} and {end} instead.")
+        if self.count is not None:
+            if start >= self.count:
+                raise ValueError(f"--start is frame {start}, and {str(self.path)!r} has {self.count} frames.")
+            end = min(end, self.count)
+        return range(start, end, self.selection.every)
+
+    @property
+    def expected(self) -> int | None:
+        """How many frames will come, where it is known."""
+        return None if self.count is None and self.selection.end is None else len(self.numbers)
+
+    def __iter__(self) -> Iterator[Array]:
+        for picture in self.read(self.numbers):
+            self.decoded += 1
+            yield picture
+        if self.decoded == 0:
+            raise ValueError(f"No frame could be read from {str(self.path)!r}.")
+
+    @abstractmethod
+    def read(self, numbers: range) -> Iterator[Array]:
+        """The pictures of these frames, as many of them as there are."""
+
+    def losses(self, strict: bool) -> str | None:
+        """What went wrong, in a sentence, or None. Raises where too much is lost, or with ``strict`` anything."""
+        expected = self.expected
+        missing = 0 if expected is None else max(0, expected - self.decoded)
+        if not missing and not self.damaged:
+            return None
+        said = f"{str(self.path)!r} is truncated or damaged: {self.decoded} frames decoded"
+        said += f" of {expected} declared" if expected is not None else ""
+        said += f", {self.damaged} damaged on the way" if self.damaged else ""
+        if strict:
+            raise ValueError(f"{said}. Without --strict a small loss is a warning.")
+        if missing > MOST_LOST * (expected or 0):
+            last = self.numbers[self.decoded - 1] + 1
+            raise ValueError(f"{said}. Give --end {last} to separate what is there.")
+        return said + "."

@@ -1,0 +1,102 @@
+"""Frames that are the images of a folder, through Pillow."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rankwolf.video.reading.base import Array, Reader, Selection
+
+IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp")
+
+
+class ImageReader(Reader):
+    """A folder of images in the natural order of their names: 2.png comes before 10.png."""
+
+    kind = "images"
+
+    def __init__(self, path: Path, selection: Selection) -> None:
+        self._files = sorted(
+            (
+                file
+                for file in path.iterdir()
+                if file.suffix.lower() in IMAGES and not file.name.startswith(".")
+            ),
+            key=lambda file: natural_key(file.name),
+        )
+        if not self._files:
+            raise ValueError(f"The folder {str(path)!r} has no images ({', '.join(IMAGES)}).")
+        width, height = self._common_size()
+        self.names = [file.name for file in self._files]
+        super().__init__(path, selection, (height, width), len(self._files))
+
+    def _common_size(self) -> tuple[int, int]:
+        """From the headers alone, before anything is decoded."""
+        first = self._size(self._files[0])
+        for file in self._files[1:]:
+            if (size := self._size(file)) != first:
+                raise ValueError(
+                    f"The images of a folder must have one size. {self._files[0].name!r} is {first[0]} × {first[1]}, "
+                    f"{file.name!r} is {size[0]} × {size[1]}."
+                )
+        return first
+
+    @staticmethod
+    def _size(file: Path) -> tuple[int, int]:
+        with open_image(file) as image:
+            width, height = image.size
+        return width, height
+
+    def read(self, numbers: range) -> Iterator[Array]:
+        """Decode image by image."""
+        for number in numbers:
+            yield self._picture(self._files[number])
+
+    def _picture(self, file: Path) -> Array:
+        with open_image(file) as image:
+            try:
+                return fit_image(image, self.width, self.height, self.channels)
+            except (OSError, ValueError, SyntaxError) as error:  # what Pillow raises for damaged pixels
+                raise ValueError(
+                    f"The image {str(file)!r} is damaged: {error}. Replace or remove it."
+                ) from error
+
+
+def natural_key(name: str) -> list[Any]:
+    """Digits compare as numbers.
+
+    >>> sorted(["f10.png", "f2.png"], key=natural_key)
+    ['f2.png', 'f10.png']
+    """
+    return [int(part) if part.isdigit() else part.lower() for part in re.split(r"(\d+)", name)]
+
+
+def open_image(file: Path) -> Any:
+    """Pillow's image, or a ValueError that names the file; a picture that claims an absurd size is refused."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            return Image.open(file)
+    except (UnidentifiedImageError, Image.DecompressionBombError, Image.DecompressionBombWarning, SyntaxError,
+            ValueError) as error:  # fmt: skip
+        raise ValueError(f"The image {str(file)!r} cannot be read: {error}. Replace or remove it.") from error
+
+
+def fit_image(image: Any, width: int, height: int, channels: int) -> Array:
+    """A Pillow image as uint8 pixels of this size and number of channels."""
+    from PIL import Image
+
+    if image.mode.startswith("I;16"):  # convert("L") would cut everything above 255
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    image = image.convert("RGB" if channels == 3 else "L")
+    if image.size != (width, height):
+        smaller = width < image.size[0]
+        image = image.resize((width, height), Image.Resampling.BOX if smaller else Image.Resampling.BILINEAR)
+    return np.asarray(image)

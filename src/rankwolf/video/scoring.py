@@ -1,0 +1,173 @@
+"""Masks against known truth, as CDnet counts: precision, recall, F-measure, false positive rate.
+
+Labels of the truth: 0 static, 50 hard shadow (static for the score), 85 outside the region of interest, 170 unknown,
+255 moving. Pixels marked 85 and 170 are not counted, nor are frames outside the temporal range.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rankwolf.video.reading import Moment, Selection, open_frames
+from rankwolf.video.reading.image_folder import IMAGES, natural_key, open_image
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+SHADOW, OUTSIDE, UNKNOWN, MOVING = 50, 85, 170, 255
+
+
+@dataclass(frozen=True)
+class Score:
+    """Counts of pixels, and the measures that follow from them; NaN where a measure divides by nothing."""
+
+    true_positives: int = 0
+    false_positives: int = 0
+    true_negatives: int = 0
+    false_negatives: int = 0
+    shadow_positives: int = 0
+    frames: int = 0
+
+    def __add__(self, other: Score) -> Score:
+        return Score(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
+
+    @property
+    def precision(self) -> float:
+        """What share of the mask moves."""
+        return _share(self.true_positives, self.true_positives + self.false_positives)
+
+    @property
+    def recall(self) -> float:
+        """What share of what moves is in the mask."""
+        return _share(self.true_positives, self.true_positives + self.false_negatives)
+
+    @property
+    def f_measure(self) -> float:
+        """The harmonic mean of precision and recall."""
+        wrong = self.false_positives + self.false_negatives
+        return _share(2 * self.true_positives, 2 * self.true_positives + wrong)
+
+    @property
+    def false_positive_rate(self) -> float:
+        """What share of what is static is in the mask."""
+        return _share(self.false_positives, self.false_positives + self.true_negatives)
+
+    def as_dict(self) -> dict[str, float]:
+        """Measures and counts."""
+        names = ("precision", "recall", "f_measure", "false_positive_rate", *self.__dataclass_fields__)
+        return {name: getattr(self, name) for name in names}
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else float("nan")
+
+
+def score_frame(mask: Array, labels: Array, region: Array | None = None) -> Score:
+    """One frame. ``mask`` is bool; ``labels`` are CDnet's, or a bool mask of what moves."""
+    truth = labels if labels.dtype == np.bool_ else labels == MOVING
+    counted = np.ones(labels.shape, np.bool_) if region is None else region
+    if labels.dtype != np.bool_:
+        counted = counted & (labels != OUTSIDE) & (labels != UNKNOWN)
+    found, missed = mask & counted, ~mask & counted
+    hits, misses = int(np.count_nonzero(found & truth)), int(np.count_nonzero(missed & truth))
+    shadow = 0 if labels.dtype == np.bool_ else int(np.count_nonzero(found & (labels == SHADOW)))
+    return Score(
+        hits, int(np.count_nonzero(found)) - hits, int(np.count_nonzero(missed)) - misses, misses, shadow, 1
+    )
+
+
+class Truth:
+    """A folder of labelled masks in CDnet's layout, or just the masks.
+
+    ``groundtruth/`` (or the folder itself) has one image for each frame, in natural order; ``ROI.bmp`` is white in the
+    region of interest; ``temporalROI.txt`` has the first and last frame to count, from 1.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise ValueError(f"The truth {str(folder)!r} is not a folder of masks.")
+        inner = folder / "groundtruth" if (folder / "groundtruth").is_dir() else folder
+        found = (file for file in inner.iterdir() if file.suffix.lower() in IMAGES and file.stem != "ROI")
+        self.files = sorted(found, key=lambda file: natural_key(file.name))
+        if not self.files:
+            raise ValueError(f"The folder {str(inner)!r} has no masks.")
+        region = next(
+            (file for file in (folder / "ROI.bmp", folder / "ROI.png", folder / "ROI.jpg") if file.exists()),
+            None,
+        )
+        self.region = None if region is None else _gray(region) > 127
+        self.numbers = _temporal_range(folder / "temporalROI.txt", len(self.files))
+
+    def labels(self, number: int) -> Array:
+        """The labels of one frame, counted from 0."""
+        return _gray(self.files[number])
+
+
+def score_folder(output: Path, truth: Truth) -> Score:
+    """The masks that ``rankwolf separate`` wrote to ``output`` against ``truth``."""
+    total = Score()
+    for number, mask in masks_of(output):
+        if number not in truth.numbers:
+            continue
+        labels = truth.labels(number)
+        region = truth.region
+        if region is not None and region.shape != labels.shape:
+            raise ValueError(
+                f"The region of interest is {region.shape}, the masks of the truth are {labels.shape}."
+            )
+        total += score_frame(_resize(mask, labels.shape), labels, region)
+    if total.frames == 0:
+        raise ValueError(
+            f"No frame of {str(output)!r} is among the frames {truth.numbers.start} to {truth.numbers.stop - 1} "
+            "that the truth counts."
+        )
+    return total
+
+
+def masks_of(output: Path) -> Iterator[tuple[int, Array]]:
+    """(frame number in the input, mask) from the folder that ``rankwolf separate`` wrote."""
+    try:
+        summary = json.loads((output / "summary.json").read_text(encoding="utf-8"))
+        first, every = int(summary["first_frame"]), int(summary["every"])
+        height, width = int(summary["height"]), int(summary["width"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{str(output)!r} is not a folder that 'rankwolf separate' wrote: {error}"
+        ) from error
+    source = next((p for p in (output / n for n in ("mask.mp4", "mask.mkv", "mask")) if p.exists()), None)
+    if source is None:
+        raise ValueError(f"The folder {str(output)!r} has no mask.")
+    for i, picture in enumerate(open_frames(source, Selection(Moment(0)))):
+        yield first + i * every, picture[:height, :width] > 127
+
+
+def _temporal_range(path: Path, count: int) -> range:
+    if not path.exists():
+        return range(count)
+    try:
+        first, last = (int(word) for word in path.read_text(encoding="ascii").split())
+    except ValueError as error:
+        raise ValueError(f"{str(path)!r} must hold two frame numbers.") from error
+    return range(max(0, first - 1), min(last, count))
+
+
+def _gray(path: Path) -> Array:
+    with open_image(path) as image:
+        return np.asarray(image.convert("L"))
+
+
+def _resize(mask: Array, shape: tuple[int, ...]) -> Array:
+    """To the size of the truth, without blending, where ``--scale`` made it smaller."""
+    from PIL import Image
+
+    if mask.shape == shape:
+        return mask
+    size = (shape[1], shape[0])
+    return (
+        np.asarray(Image.fromarray(mask.astype(np.uint8) * 255).resize(size, Image.Resampling.NEAREST)) > 127
+    )

@@ -1,0 +1,258 @@
+"""Everything in order: decode into the matrix, solve, make pictures of L, S and the mask, write them and a page.
+
+Memory: the matrix while it fits (:mod:`rankwolf.video.store`), the factors, and a few frames. Nothing here prints; an
+:class:`Observer` is told what happens.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from rankwolf.api import decompose
+from rankwolf.validation import check_threads
+from rankwolf.video.drawing import Block, Pictures, Separator, median_background, rows_at_once, write_pictures
+from rankwolf.video.mask import MaskRule, residual_noise, sample_residual
+from rankwolf.video.model import Model, blocks_by_model
+from rankwolf.video.noise import temporal_noise, weights_for
+from rankwolf.video.picture import Picture, read_region
+from rankwolf.video.reading import Reader, Selection, open_frames
+from rankwolf.video.store import FrameStore, available_memory
+from rankwolf.video.writing import open_sink
+
+if TYPE_CHECKING:
+    from rankwolf.result import Decomposition, Record
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+NAMES = ("background", "foreground", "mask")
+RESULT, STILL, REGION = "result.npz", "background.png", "region.png"
+
+
+class Observer(Protocol):
+    """Who is told how far the work is."""
+
+    def stage(self, name: str, total: int | None) -> None:
+        """A new stage begins; ``total`` frames, where it is known."""
+
+    def advance(self, frames: int) -> None:
+        """So many more frames are done."""
+
+    def record(self, record: Record) -> object:
+        """One iteration of the solver is done; False stops it."""
+
+
+@dataclass(frozen=True)
+class SolveSettings:
+    """What the solver is asked for. Without ``lambdas`` and ``delta`` the weights come from the noise."""
+
+    lambdas: tuple[float, float] | None = None
+    delta: float | None = None
+    method: str = "auto"
+    tol: float = 1e-3
+    max_seconds: float | None = None
+    seed: int = 0
+    n_threads: int | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to separate, and how."""
+
+    source: Path
+    selection: Selection = field(default_factory=Selection)
+    region: Path | None = None
+    sample: float | None = None
+    solve: SolveSettings = field(default_factory=SolveSettings)
+    rule: MaskRule = field(default_factory=MaskRule)
+    style: str = "signed"
+    format: str = "auto"
+    model: Path | None = None
+    strict: bool = False
+    max_memory: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Clip:
+    """Decoded frames: ``frames`` (count, columns) in uint8; ``present`` marks what is seen where it is not all."""
+
+    picture: Picture
+    frames: Array
+    present: Array | None = None
+
+
+@dataclass(eq=False)
+class Outcome:
+    """What a run found out: for the summary and the page. ``fit`` is None when a model did the work."""
+
+    job: Job
+    picture: Picture
+    reader: Reader
+    fit: Decomposition | None = None
+    frame_noise: float | None = None
+    residual_noise: float = 0.0
+    level: float = 0.0
+    format: str = ""
+    warnings: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    activity: list[float] = field(default_factory=list)
+    on_disk: bool = False
+
+    @contextmanager
+    def clock(self, stage: str) -> Iterator[None]:
+        """Add the time of the block to ``stage``."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - started
+
+
+def separate(job: Job, folder: Path, observer: Observer, visit: Any = None) -> Outcome:
+    """Separate ``job.source`` into ``folder``, which exists and is empty.
+
+    ``visit``, if given, is called with the :class:`Pictures` of each frame, in order: a page collects some of them.
+    """
+    model = None if job.model is None else Model.load(job.model)
+    reader = open_frames(job.source, job.selection)
+    picture = _picture(job, reader) if model is None else model.check(reader)
+    outcome = Outcome(job, picture, reader, format=_format(job, reader))
+
+    def look(pictures: Pictures) -> None:
+        outcome.activity.append(pictures.activity)
+        observer.advance(1)
+        if visit is not None:
+            visit(pictures)
+
+    if model is not None:
+        _apply_model(model, outcome, folder, observer, look)
+    else:
+        _solve_all(outcome, folder, observer, look)
+    return outcome
+
+
+def _solve_all(outcome: Outcome, folder: Path, observer: Observer, look: Any) -> None:
+    job, reader, picture = outcome.job, outcome.reader, outcome.picture
+    # Half of the memory is for the frames, a quarter when a mask of the same size lies beside them.
+    share = (job.max_memory or available_memory()) // (2 if job.sample is None else 4)
+    with ExitStack() as stack:
+        store = stack.enter_context(FrameStore(picture.columns, reader.expected, share, folder))
+        with outcome.clock("decode"):
+            frames = decode(reader, picture, store, observer)
+            present = None
+            if job.sample is not None and job.sample < 1.0:
+                mask_store = stack.enter_context(FrameStore(picture.columns, len(frames), share, folder))
+                present = sample_entries(frames, job.sample, mask_store, job.solve.seed)
+        outcome.on_disk = store.on_disk
+        _note_losses(outcome)
+        clip = Clip(picture, frames, present)
+        with outcome.clock("solve"):
+            outcome.fit, outcome.frame_noise = solve_clip(clip, job.solve, observer)
+        sample = sample_residual(frames, present, outcome.fit.low_rank, picture)
+        outcome.residual_noise = residual_noise(sample)
+        outcome.level = job.rule.level(outcome.residual_noise)
+        with outcome.clock("write"):
+            observer.stage("write", len(frames))
+            assert outcome.fit.lambdas is not None
+            _write(outcome, blocks_of(clip, outcome.fit), outcome.fit.lambdas[1], folder, look)
+            _save(outcome.fit, picture, folder)
+
+
+def _apply_model(model: Model, outcome: Outcome, folder: Path, observer: Observer, look: Any) -> None:
+    """Frames that the model has not seen: decoded, fitted and written block by block, never held as a whole."""
+    outcome.residual_noise = model.residual_noise
+    outcome.level = outcome.job.rule.level(model.residual_noise)
+    observer.stage("write", outcome.reader.expected)
+    with outcome.clock("separate"):
+        blocks = blocks_by_model(model, outcome.reader, rows_at_once(outcome.picture))
+        _write(outcome, blocks, model.lambda_S, folder, look)
+    _note_losses(outcome)
+
+
+def _note_losses(outcome: Outcome) -> None:
+    if said := outcome.reader.losses(outcome.job.strict):
+        outcome.warnings.append(said)
+
+
+def _write(outcome: Outcome, blocks: Iterator[Block], lambda_S: float, folder: Path, look: Any) -> None:
+    job, reader, picture = outcome.job, outcome.reader, outcome.picture
+    separator = Separator(picture, lambda_S, outcome.level, job.rule, job.style)
+    rate = None if reader.rate is None else reader.rate / job.selection.every
+    names = [] if reader.names is None else [Path(reader.names[k]).stem for k in reader.numbers]
+    sinks = {
+        name: open_sink(folder, name, outcome.format, picture.height, picture.width, rate, names)
+        for name in NAMES
+    }
+    write_pictures(blocks, separator, sinks, look, check_threads(job.solve.n_threads))
+
+
+def _save(fit: Decomposition, picture: Picture, folder: Path) -> None:
+    from PIL import Image
+
+    fit.save(folder / RESULT, with_sparse=False)
+    Image.fromarray(median_background(fit.low_rank, picture)).save(folder / STILL)
+    if picture.region is not None:
+        Image.fromarray(picture.region.astype(np.uint8) * 255).save(folder / REGION)
+
+
+def _picture(job: Job, reader: Reader) -> Picture:
+    region = None if job.region is None else read_region(job.region, reader.height, reader.width)
+    return Picture(reader.height, reader.width, reader.channels, region)
+
+
+def _format(job: Job, reader: Reader) -> str:
+    """The same kind out as in, unless a kind is asked for."""
+    if job.format != "auto":
+        return job.format
+    return "png" if reader.kind == "images" else "mp4"
+
+
+def decode(reader: Reader, picture: Picture, store: FrameStore, observer: Observer) -> Array:
+    """All selected frames as rows of one matrix; each is decoded once."""
+    observer.stage("decode", reader.expected)
+    for frame in reader:
+        store.append(picture.to_row(frame))
+        observer.advance(1)
+    return store.finish()
+
+
+def sample_entries(frames: Array, fraction: float, store: FrameStore, seed: int) -> Array:
+    """A mask that shows each entry with probability ``fraction``, each frame from its own random stream."""
+    for number in range(len(frames)):
+        rng = np.random.default_rng([seed, number])
+        store.append((rng.random(frames.shape[1], np.float32) < np.float32(fraction)).view(np.uint8))
+    return store.finish().view(np.bool_)
+
+
+def solve_clip(clip: Clip, settings: SolveSettings, observer: Observer) -> tuple[Decomposition, float]:
+    """L and S of a clip, and the noise between its frames in gray levels."""
+    observer.stage("solve", None)
+    noise = temporal_noise(clip.frames, clip.present)
+    lambdas = settings.lambdas
+    if lambdas is None and settings.delta is None:
+        count, columns = clip.frames.shape
+        fraction = 1.0 if clip.present is None else float(np.mean(clip.present[:: max(1, count // 50)]))
+        lambdas = weights_for(noise, (count, columns), fraction)
+    options: dict[str, Any] = {} if settings.delta is None else {"delta": settings.delta}
+    fit = decompose(
+        clip.frames, observed=clip.present, lambdas=lambdas, method=settings.method, tol=settings.tol,
+        max_seconds=settings.max_seconds, callback=observer.record, rng=settings.seed,
+        n_threads=settings.n_threads, **options,
+    )  # fmt: skip
+    return fit, noise
+
+
+def blocks_of(clip: Clip, fit: Decomposition) -> Iterator[Block]:
+    """The frames of a clip with their L."""
+    step = rows_at_once(clip.picture)
+    for first in range(0, len(clip.frames), step):
+        rows = slice(first, min(first + step, len(clip.frames)))
+        present = None if clip.present is None else np.asarray(clip.present[rows])
+        low_rank = fit.low_rank[rows].astype(np.float32, copy=False)
+        yield Block(first, np.asarray(clip.frames[rows]), present, low_rank)

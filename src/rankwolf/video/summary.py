@@ -1,0 +1,77 @@
+"""What a separation came to: one dictionary, for ``summary.json``, ``--json`` and the page."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rankwolf import __version__
+from rankwolf.video.separation import Outcome
+
+if TYPE_CHECKING:
+    from rankwolf.result import Decomposition
+
+
+def summarize(outcome: Outcome) -> dict[str, Any]:
+    """Sizes, weights, gap, status, seconds, passes: numbers and words that JSON knows."""
+    job, picture, reader = outcome.job, outcome.picture, outcome.reader
+    numbers = reader.numbers
+    total = sum(outcome.seconds.values())
+    return {
+        "rankwolf": __version__,
+        "input": str(job.source),
+        "model": None if job.model is None else str(job.model),
+        "frames": reader.decoded,
+        "height": picture.height,
+        "width": picture.width,
+        "channels": picture.channels,
+        "pixels": picture.pixels,
+        "first_frame": numbers.start,
+        "every": numbers.step,
+        "rate": None if reader.rate is None else float(reader.rate / numbers.step),
+        "damaged": reader.damaged,
+        "observed_fraction": 1.0 if job.sample is None else job.sample,
+        "format": outcome.format,
+        "foreground": job.style,
+        "frame_noise": outcome.frame_noise,
+        "residual_noise": outcome.residual_noise,
+        "threshold": outcome.level,
+        "vote": job.rule.vote,
+        "fill_holes": job.rule.fill_holes,
+        "least_area": job.rule.least_area,
+        **({} if outcome.fit is None else _of_fit(outcome.fit)),
+        "moving_share": float(np.mean(outcome.activity)) if outcome.activity else 0.0,
+        "seconds": {**outcome.seconds, "total": total},
+        "frames_per_second": reader.decoded / total if total > 0.0 else None,
+        "peak_memory_bytes": peak_memory(),
+        "frames_on_disk": outcome.on_disk,
+        "warnings": outcome.warnings,
+    }
+
+
+def _of_fit(fit: Decomposition) -> dict[str, Any]:
+    assert fit.lambdas is not None
+    return {
+        "lambda_L": fit.lambdas[0],
+        "lambda_S": fit.lambdas[1],
+        "method": fit.method,
+        "rank": fit.low_rank.rank,
+        "nonzeros": fit.sparse.nnz,
+        "objective": fit.objective,
+        "gap": fit.gap,
+        "relative_gap": fit.relative_gap,
+        "gap_is_proved": fit.gap_is_proved,
+        "status": fit.status.name,
+        "status_says": fit.status.value,
+        "iterations": fit.n_iter,
+        "passes": fit.passes,
+    }
+
+
+def peak_memory() -> int:
+    """The largest resident size of this process so far, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
