@@ -10,10 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers and editors; a test compares these with the table below
-    from rankwolf import callbacks
+    from rankwolf import callbacks, sensing
     from rankwolf.api import decompose
     from rankwolf.estimator import RobustPCA
     from rankwolf.lowrank import LowRank
+    from rankwolf.recovery import recover
     from rankwolf.result import Decomposition, Record, Status, load
     from rankwolf.selection import DeltaSearch, select_delta
 
@@ -29,7 +30,9 @@ _HOMES = {
     "callbacks": "rankwolf",
     "decompose": "rankwolf.api",
     "load": "rankwolf.result",
+    "recover": "rankwolf.recovery",
     "select_delta": "rankwolf.selection",
+    "sensing": "rankwolf",
 }
 
 __all__ = [
@@ -43,7 +46,9 @@ __all__ = [
     "callbacks",
     "decompose",
     "load",
+    "recover",
     "select_delta",
+    "sensing",
 ]
 
 

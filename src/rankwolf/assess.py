@@ -44,7 +44,9 @@ def assess(data: Any, problem: Problem, solution: Any, rng: np.random.Generator)
 @assess.register(Source)
 def _(source: Source, problem: Problem, solution: Solution, rng: np.random.Generator) -> Assessment:
     """Entry-wise observations: one pass does both where the certificate is exact."""
-    certificate, sums = certify(problem, source, solution.low_rank, solution.threshold, solution.deflation, rng)
+    certificate, sums = certify(
+        problem, source, solution.low_rank, solution.threshold, solution.deflation, rng
+    )
     objective, nonzeros = _evaluate(problem, source, solution, sums)
     low_rank = solution.low_rank.T if source.transposed else solution.low_rank
     sparse: SparsePart
@@ -56,7 +58,9 @@ def _(source: Source, problem: Problem, solution: Solution, rng: np.random.Gener
 
 
 @assess.register(Measurements)
-def _(data: Measurements, problem: Problem, solution: MeasuredSolution, rng: np.random.Generator) -> Assessment:
+def _(
+    data: Measurements, problem: Problem, solution: MeasuredSolution, rng: np.random.Generator
+) -> Assessment:
     """Measurements: one product with A to evaluate, two with A* to certify."""
     low_rank, sparse = solution.low_rank, solution.sparse
     residual = data.b - data.apply(np.asarray(low_rank) + sparse)

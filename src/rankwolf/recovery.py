@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from rankwolf import validation
 from rankwolf.api import check_settings, choose_solver
-from rankwolf.problem import paper_weights
+from rankwolf.problem import Penalized, Problem, paper_weights
 from rankwolf.result import Decomposition
 from rankwolf.sensing import Measurements, as_sensing
 from rankwolf.solve import Callback, solve
@@ -94,9 +92,11 @@ def recover(
     solver = choose_solver(method, settings.problem, MEASURED_SOLVERS, "recover")
     if norm is not None:
         norm = validation.check_number("norm", norm, where="recover")
+    generator = validation.check_rng(rng, "recover")
     data = Measurements(b, as_sensing(sensing, shape), norm, settings.threads)
     problem = settings.make_problem(default_weights(data, settings.delta))
-    return solve(problem, data, solver, settings.rule, callback, np.random.default_rng(rng))
+    check_scale(problem, data)
+    return solve(problem, data, solver, settings.rule, callback, generator)
 
 
 def default_weights(data: Measurements, delta: float) -> tuple[float, float]:
@@ -108,3 +108,15 @@ def default_weights(data: Measurements, delta: float) -> tuple[float, float]:
     lambda_L, lambda_S = paper_weights(data, delta)
     scale = data.norm or 1.0  # an operator that is zero: any weights give L = S = 0
     return scale * lambda_L, scale * lambda_S
+
+
+def check_scale(problem: Problem, data: Measurements) -> None:
+    """Weights are compared with ‖A‖·‖b‖ and radii with ‖b‖/‖A‖: far beyond, floating point decides the answer."""
+    norm, reach = data.norm or 1.0, validation.REACH
+    if isinstance(problem, Penalized):
+        name, pair, what, scale = "lambdas", (problem.lambda_L, problem.lambda_S), "‖A‖·‖b‖", norm
+    else:
+        name, pair, what, scale = "radii", (problem.tau_L, problem.tau_S), "‖b‖/‖A‖", 1.0 / norm
+    scale *= data.summary.norm or 1.0
+    if not all(scale / reach <= x <= scale * reach for x in pair):
+        raise validation.bad(name, f"within a factor {reach:g} of {what} = {scale:.3g}", str(pair), "recover")

@@ -104,7 +104,7 @@ def sensing_matrices(matrices: Any) -> LinearSensing:
     if not parts:
         raise bad("sensing", "a list of at least one matrix", "an empty list", "recover")
     if not all(scipy.sparse.issparse(part) for part in parts):
-        parts = [part.toarray() if scipy.sparse.issparse(part) else np.asarray(part) for part in parts]
+        parts = [_dense(part) for part in parts]
     shapes = {tuple(part.shape) for part in parts}
     if len(shapes) > 1 or any(len(shape) != 2 for shape in shapes):
         raise bad("sensing", "a list of matrices of one shape", f"shapes {sorted(shapes)}", "recover")
@@ -142,3 +142,7 @@ def _needed(shape: tuple[int, int] | None) -> tuple[int, int]:
     if shape is None:
         raise bad("shape", "given, as (m, n), for an operator that does not know it", "None", "recover")
     return shape
+
+
+def _dense(matrix: Any) -> Array:
+    return np.asarray(scipy.sparse.csr_array(matrix).toarray() if scipy.sparse.issparse(matrix) else matrix)
