@@ -1,0 +1,1 @@
+"""Runs, judged and recorded: the parts that every experiment shares."""
