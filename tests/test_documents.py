@@ -38,7 +38,7 @@ def definitions(path: str, names: str) -> str:
             body = node.body
         first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
         parts.append(textwrap.dedent("\n".join(source.splitlines()[first - 1 : node.end_lineno])))
-    return "\n\n".join(parts) + "\n"
+    return "\n\n\n".join(parts) + "\n"
 
 
 def run_quickstart() -> str:
