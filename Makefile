@@ -19,7 +19,6 @@ help:
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/rankwolf demo --output demo-output --force
-	@echo "Open demo-output/demo.png"
 
 test: $(VENV)/dev.stamp
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
