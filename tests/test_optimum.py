@@ -159,7 +159,7 @@ def test_the_certificate_beyond_the_largest_gram_matrix(method, monkeypatch):
     monkeypatch.setattr(certificate, "EXACT_COLUMNS", 10)
     M, seen = reference.corrupted(8, 60, 40, observed=0.8)
     lambdas = reference.weights_for(M, seen, 0.06)
-    lower, upper, _ = reference.optimum(M, seen, lambdas, tol=1e-8)
+    _, upper, _ = reference.optimum(M, seen, lambdas, tol=1e-8)
     for iterations in (3, 30):
         fit = run(M, seen, lambdas=lambdas, method=method, tol=1e-6, max_iter=iterations)
         assert not fit.gap_is_proved

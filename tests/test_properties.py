@@ -25,7 +25,7 @@ radii = st.floats(1e-3, 1e4)
 
 @given(vectors, radii)
 def test_moreau_identity_of_the_l1_norm(x, weight):
-    """x = prox_{λ‖·‖₁}(x) + the projection onto the dual ball |·| ≤ λ; and the same for the projection onto ‖·‖₁ ≤ λ."""
+    """x = prox_{λ‖·‖₁}(x) + the projection onto the dual ball |·| ≤ λ; the same for the projection onto ‖·‖₁ ≤ λ."""
     assert_allclose(l1.soft_threshold(x, weight) + np.clip(x, -weight, weight), x, atol=1e-9)
     # The support function of the l1 ball is λ‖·‖_∞, whose proximal map is x less the projection.
     rest = x - l1.project(x, weight)

@@ -11,13 +11,13 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 RowKey = slice | SupportsIndex | Array
-ColumnKey = slice | SupportsIndex
+ColumnKey = slice | int
 
 
 def split_key(key: RowKey | tuple[RowKey, ColumnKey]) -> tuple[RowKey, ColumnKey]:
     """Rows and columns of an index: rows as NumPy has them, then perhaps a slice or a number of columns."""
     rows, columns = key if isinstance(key, tuple) and len(key) == 2 else (key, slice(None))
-    if isinstance(rows, tuple) or not isinstance(columns, slice | SupportsIndex):
+    if isinstance(rows, tuple) or not isinstance(columns, slice | int | np.integer):
         raise IndexError(
             f"Rows, then perhaps a slice or a number of columns, can be taken. Got {key!r} instead."
         )

@@ -29,12 +29,13 @@ class Atoms:
     def __init__(self, shape: tuple[int, int], dtype: np.dtype[np.generic]) -> None:
         self._left, self._right = np.zeros((16, shape[0]), dtype), np.zeros((16, shape[1]), dtype)
         self._weights: Array = np.zeros(0)
-        self._most = max(64, min(shape))
+        # The rank is at most min(shape): an SVD frees at least 64 places, and is paid for by as many steps.
+        self._shorter, self._most = min(shape), min(shape) + 64
 
     @property
     def count(self) -> int:
-        """How many atoms there are: at least the rank, once the vectors are many more than the rank."""
-        return int(np.count_nonzero(self._weights))
+        """How many atoms there are, an upper bound on the rank."""
+        return min(int(np.count_nonzero(self._weights)), self._shorter)
 
     def blend(self, keep: float, weight: float, left: Array, right: Array) -> None:
         """L ← keep·L + weight·left·rightᵀ."""
@@ -46,8 +47,9 @@ class Atoms:
             self._compress()
             used = self._weights.size
         if used == self._left.shape[0]:
-            self._left = np.vstack([self._left, np.zeros_like(self._left)])
-            self._right = np.vstack([self._right, np.zeros_like(self._right)])
+            more = max(16, used)
+            self._left = np.vstack([self._left, np.zeros((more, self._left.shape[1]), self._left.dtype)])
+            self._right = np.vstack([self._right, np.zeros((more, self._right.shape[1]), self._right.dtype)])
         self._left[used], self._right[used] = left, right
         self._weights = np.append(self._weights, weight)
 
@@ -65,8 +67,6 @@ class Atoms:
         compact = self.to_low_rank()
         self._left, self._right = np.ascontiguousarray(compact.u.T), np.ascontiguousarray(compact.vt)
         self._weights = compact.s.copy()
-        if compact.rank == 0:
-            self._left, self._right = np.zeros((1, compact.shape[0])), np.zeros((1, compact.shape[1]))
 
 
 @dataclass

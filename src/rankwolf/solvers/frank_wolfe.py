@@ -17,25 +17,24 @@ from rankwolf.sources import Array, Source
 class SparseAtoms:
     """S = Σ wᵢ e_{rᵢ} e_{cᵢ}ᵀ, in a dictionary with one common scale."""
 
-    def __init__(self, shape: tuple[int, int]) -> None:
-        self.shape = shape
+    def __init__(self, shape: tuple[int, int], dtype: np.dtype[np.generic]) -> None:
+        self.shape, self.dtype = shape, dtype
         self.entries: dict[tuple[int, int], float] = {}
         self.scale = 1.0
 
     def blend(self, keep: float, place: tuple[int, int], weight: float) -> None:
         """S ← keep·S + weight·e e ᵀ."""
-        if keep == 0.0:
-            self.entries.clear()
+        self.scale *= keep
+        if self.scale < 1e-100:  # in time before it vanishes; 0 after a step of 1
+            self.entries = {place: value * self.scale for place, value in self.entries.items() if self.scale}
             self.scale = 1.0
-        else:
-            self.scale *= keep
         if weight != 0.0:
             self.entries[place] = self.entries.get(place, 0.0) + weight / self.scale
 
     def to_scipy(self) -> scipy.sparse.csr_array:
         """As a CSR array."""
         places = np.array(list(self.entries), dtype=np.int64).reshape(-1, 2)
-        values = np.array(list(self.entries.values())) * self.scale
+        values = (np.array(list(self.entries.values())) * self.scale).astype(self.dtype)
         matrix = scipy.sparse.csr_array(
             scipy.sparse.coo_array((values, (places[:, 0], places[:, 1])), shape=self.shape)
         )
@@ -73,7 +72,9 @@ class FrankWolfe(Solver[Problem, PlainState]):
     def init(self, problem: Problem, source: Source, rng: np.random.Generator) -> PlainState:
         """Line 1: L⁰ = S⁰ = 0 (t_L = t_S = 0)."""
         numbers = np.arange(source.shape[0])[:, None]
-        return PlainState(start_at_zero(source, rng), SparseAtoms(source.shape), numbers, source.allocate(1))
+        return PlainState(
+            start_at_zero(source, rng), SparseAtoms(source.shape, source.dtype), numbers, source.allocate(1)
+        )
 
     def step(self, problem: Problem, source: Source, state: PlainState) -> PlainState:
         """Lines 3 to 7 of Algorithm 3, lines 3 to 17 of Algorithm 5."""
