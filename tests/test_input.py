@@ -400,7 +400,7 @@ def test_a_solver_object_carries_its_settings():
     assert got.method == "fw"
     objectives = [record.objective for record in got.history]
     assert objectives == sorted(objectives, reverse=True)
-    with pytest.raises(ValueError, match="'step' .* 'open-loop' or 'line-search'"):
+    with pytest.raises(ValueError, match=r"'step' .* 'open-loop' or 'line-search'"):
         FrankWolfe(step="armijo")
 
 

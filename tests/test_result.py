@@ -77,7 +77,7 @@ def test_the_sparse_part_in_every_form(method, settings):
 
 def test_the_sparse_part_is_lazy():
     """It is a function of L and the data: nothing of its size is kept, and it follows the data."""
-    M, seen, fit = make("fw-t", observed=1.0)
+    M, _, fit = make("fw-t", observed=1.0)
     expected = reference.soft(M - np.asarray(fit.low_rank), fit.lambdas[1])
     assert_allclose(np.asarray(fit.sparse), expected, atol=1e-12)
     assert not [value for value in vars(fit.sparse).values() if isinstance(value, np.ndarray)]

@@ -37,6 +37,11 @@ class Status(Enum):
         """Whether the run ended because it reached what was asked for."""
         return self in (Status.GAP_REACHED, Status.PAPER_RULE)
 
+    @property
+    def is_limit(self) -> bool:
+        """Whether the run ended because it had taken long enough."""
+        return self in (Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.NO_PROGRESS)
+
 
 @dataclass(frozen=True)
 class Record:

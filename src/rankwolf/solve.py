@@ -84,7 +84,6 @@ class Progress:
     def prove(self, lower_bound: float) -> float:
         """Take in a proved bound, forget what was only promised, and return the best bound that is proved."""
         self._proved = self._promised = max(self._proved, lower_bound)
-        self._best_gap = inf
         return self._proved
 
     def call(self, callback: Callback, record: Record) -> bool:
@@ -153,9 +152,13 @@ def finish(
     assessment = assess(source, problem, solver.solution(problem, source, state), rng)
     objective, certificate = assessment.objective, assessment.certificate
     gap = max(objective - progress.prove(certificate.lower_bound), 0.0)
+    relative_gap = progress.relative(gap, objective)
+    # A limit was met, and the proof turns out to be better than what the solver promised.
+    if status.is_limit and progress.rule.kind == "gap" and relative_gap <= progress.rule.tol:
+        status = Status.GAP_REACHED
     return Decomposition(
         low_rank=assessment.low_rank, sparse=assessment.sparse, objective=objective, gap=gap,
-        relative_gap=progress.relative(gap, objective), gap_is_proved=certificate.proved, status=status,
+        relative_gap=relative_gap, gap_is_proved=certificate.proved, status=status,
         n_iter=len(progress.history), passes=source.passes, seconds=progress.seconds, method=solver.name,
         lambdas=(problem.lambda_L, problem.lambda_S) if isinstance(problem, Penalized) else None,
         radii=None if isinstance(problem, Penalized) else (problem.tau_L, problem.tau_S),
