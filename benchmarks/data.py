@@ -78,7 +78,7 @@ def observed(shape: tuple[int, int], fraction: float, seed: int) -> Array | None
 
 
 def masked(name: str, fraction: float, seed: int, dtype: Any = np.float32) -> tuple[Array, Array | None]:
-    """(X, mask) for :func:`rankwolf.decompose`: NaN marks what is missing in a float matrix, the mask in an integer one.
+    """(X, mask) for ``decompose``: NaN marks what is missing in a float matrix, a mask in an integer one.
 
     NaN costs a float matrix nothing: its tiles stay views of it.
     """

@@ -20,8 +20,8 @@ class Report:
     """What a solver knows after a step without another look at the data.
 
     ``lower_bound`` may belong to an earlier iterate; the loop keeps the best. It rests on a Ritz value of G and its
-    residual: before a run may stop on it, the loop asks :mod:`rankwolf.certificate` for one that is proved. A solver may
-    expect more of the proof than it can promise: ``expected_bound`` says when one is worth trying.
+    residual: before a run may stop on it, the loop asks :mod:`rankwolf.certificate` for one that is proved. A solver
+    may expect more of the proof than it can promise: ``expected_bound`` says when one is worth trying.
     """
 
     objective: float
