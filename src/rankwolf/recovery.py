@@ -106,13 +106,12 @@ def default_weights(data: Measurements, delta: float) -> tuple[float, float]:
     with the objective times c², and has the same solution.
     """
     lambda_L, lambda_S = paper_weights(data, delta)
-    scale = data.norm or 1.0  # an operator that is zero: any weights give L = S = 0
-    return scale * lambda_L, scale * lambda_S
+    return data.norm * lambda_L, data.norm * lambda_S
 
 
 def check_scale(problem: Problem, data: Measurements) -> None:
     """Weights are compared with ‖A‖·‖b‖ and radii with ‖b‖/‖A‖: far beyond, floating point decides the answer."""
-    norm, reach = data.norm or 1.0, validation.REACH
+    norm, reach = data.norm, validation.REACH
     if isinstance(problem, Penalized):
         name, pair, what, scale = "lambdas", (problem.lambda_L, problem.lambda_S), "‖A‖·‖b‖", norm
     else:

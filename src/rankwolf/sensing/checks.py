@@ -36,6 +36,8 @@ def check_linear(sensing: Sensing) -> None:
         raise bad(
             "sensing", "an operator with finite values", "NaN or infinity for a random matrix", "recover"
         )
+    if not np.any(image):
+        raise bad("sensing", "an operator that measures something", "zeros for a random matrix", "recover")
     distance = float(np.linalg.norm(both - image - 2.0 * other))
     size = float(np.linalg.norm(image) + 2.0 * np.linalg.norm(other))
     if distance > tolerance * size:

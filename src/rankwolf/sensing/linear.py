@@ -145,4 +145,5 @@ def _needed(shape: tuple[int, int] | None) -> tuple[int, int]:
 
 
 def _dense(matrix: Any) -> Array:
-    return np.asarray(scipy.sparse.csr_array(matrix).toarray() if scipy.sparse.issparse(matrix) else matrix)
+    sparse = scipy.sparse.issparse(matrix)
+    return np.asarray(matrix.toarray() if sparse else matrix)

@@ -89,7 +89,8 @@ def find_vertex(
     magnitude = abs(float(state.gradient[place]))
     if isinstance(problem, Penalized):
         U_L = U_L if pair.value > problem.lambda_L else 0.0
-        U_S = U_S if magnitude > problem.lambda_S else 0.0
+        # Where A*A is a projection, thresholding leaves |G| = λ_S exactly but for rounding.
+        U_S = U_S if magnitude > problem.lambda_S * (1.0 + 1e-12) else 0.0
     nothing = np.zeros_like(data.b)
     image_L = U_L * data.apply_factors(pair.left[:, None], pair.right[:, None]) if U_L else nothing
     image_S = (U_S * value) * _image_of_entry(data, place) if U_S else nothing

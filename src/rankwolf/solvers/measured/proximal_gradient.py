@@ -57,7 +57,7 @@ class _MeasuredProximalGradient(Solver[Problem, MeasuredProximalState]):
     def init(self, problem: Problem, source: Measurements, rng: np.random.Generator) -> MeasuredProximalState:
         """L⁰ = S⁰ = 0."""
         zero = Point(LowRank.zeros(source.shape), np.zeros(source.shape), np.zeros_like(source.b))
-        step = 0.5 / source.norm**2 if source.norm > 0.0 else 0.0
+        step = 0.5 / source.norm**2  # 1/L_f
         objective = 0.5 * source.summary.norm**2
         return MeasuredProximalState(zero, zero, objective, NuclearOracle(source.shape, rng), source.b, step)
 
