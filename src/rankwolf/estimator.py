@@ -47,7 +47,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         How much is called noise: ``"auto"`` measures the noise in X and sets both weights from it; a number is δ of the
         paper's rule, smaller keeps more components. See the page on weights, and :func:`rankwolf.select_delta`.
     lambdas : (λ_L, λ_S), optional
-        The weights themselves, instead of ``delta``.
+        The weights themselves, instead of ``delta``. In a stream they are those of the first batch: λ_L then grows with
+        the spectral norm of noise, √rows + √columns.
     center : bool
         Subtract the median of each column. In a sparse matrix, of its stored entries.
     method, tol, max_iter
@@ -145,14 +146,15 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         for block in _blocks(centered):
             totals = totals.plus(block)
         self._stream = Stream(totals, self.mean_, low_rank.s + self.lambdas_[0], np.asarray(low_rank.vt))
-        self.n_samples_seen_ = int(data.shape[0])
+        self.n_samples_seen_ = self._first_rows = int(data.shape[0])
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from a batch of rows and forget the rows: memory does not grow with the number of batches.
 
-        The first batch is fitted as :meth:`fit` does (or continues a fit); it should have more rows than the data has
-        directions. Each later batch costs a few row fits and an SVD of (components + batch) × features.
+        The first batch is fitted as :meth:`fit` does (or continues a fit); what it cannot tell from noise is learnt
+        more slowly later, so give it a hundred rows or more. Each later batch costs a few row fits and an SVD of
+        (components + batch) × features.
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(X)
@@ -272,9 +274,10 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _weights(self, totals: Totals) -> tuple[float, float]:
         """λ_L and λ_S for all rows of a stream, by the rule that a fit of them all would use."""
-        if self.lambdas is not None:
-            return float(self.lambdas[0]), float(self.lambdas[1])
         n = self.n_features_in_
+        if self.lambdas is not None:
+            growth = (totals.rows**0.5 + n**0.5) / (self._first_rows**0.5 + n**0.5)
+            return growth * float(self.lambdas[0]), float(self.lambdas[1])
         fraction = totals.observed / (totals.rows * n)
         if self.delta == "auto" and totals.noise.sigma > 0.0:
             return weights_for_noise(totals.noise, (totals.rows, n), fraction)

@@ -103,8 +103,8 @@ def advance(
             int(np.count_nonzero(stream.values > lambda_L)) + SPARE_DIRECTIONS,
         )
         stream = replace(stream, values=values, vectors=vectors)
-    # The noise is what is left beside scores that are not shrunk.
-    residual = centered - fit_rows(centered, right, 0.0, lambda_S) @ right.T
+    # The noise is what is left beside scores that are hardly shrunk.
+    residual = centered - fit_rows(centered, right, 0.1 * lambda_L, lambda_S) @ right.T
     seen = ~np.isnan(residual)
     observed = float(np.count_nonzero(seen))
     found = measure(residual[seen], right.shape[1] * batch.shape[0] / max(observed, 1.0))

@@ -92,15 +92,15 @@ def noise_of_array(data: Array) -> Noise:
     noise = Noise(start, 0.0)
     low_rank = np.zeros_like(data)
     for _ in range(60):
-        if noise.sigma <= LEAST_NOISE * start:
-            return replace(noise, sigma=LEAST_NOISE * start)
+        if start == 0.0:
+            break
         fraction = float(np.count_nonzero(seen)) / data.size
         weights = weights_for_noise(noise, data.shape, fraction)
         low_rank, plain, rank = _fit(data, seen, low_rank, *weights)
         if rank > max(1.0, MOST_RANK * min(data.shape)):
             break
         freedom = rank * (data.shape[0] + data.shape[1] - rank) / np.count_nonzero(seen)
-        found = replace(measure((data - plain)[seen], freedom), rank=rank)
+        found = replace(measure((data - plain)[seen], freedom, LEAST_NOISE * start), rank=rank)
         if found.outlier_share > MOST_OUTLIERS:
             break
         before, noise = noise.sigma, found
@@ -130,22 +130,22 @@ def _fit(
     return low_rank, plain, rank
 
 
-def measure(residual: Array, freedom: float = 0.0) -> Noise:
+def measure(residual: Array, freedom: float = 0.0, least: float = 0.0) -> Noise:
     """σ from the median of |D|, the median being taken of what is not beyond 3σ, and the share of what is.
 
-    ``freedom`` is the share of the entries that the fit could have matched whatever they were.
+    ``freedom`` is the share of the entries that the fit could have matched whatever they were; σ is at least ``least``.
     """
     magnitudes = np.sort(np.abs(residual))
     if magnitudes.size == 0:
         return Noise(0.0, 0.0)
-    sigma, share = _spread(magnitudes), 0.0
+    sigma, share = max(_spread(magnitudes), least), 0.0
     for _ in range(10):
         if sigma == 0.0:
             break
         beyond = magnitudes.size - int(np.searchsorted(magnitudes, 3.0 * sigma))
         share = max(beyond / magnitudes.size - 0.0027, 0.0)
-        sigma = _spread(magnitudes[: max(1, round((1.0 - share) * magnitudes.size))])
-    return Noise(sigma / max(1.0 - freedom, 0.25) ** 0.5, share)
+        sigma = max(_spread(magnitudes[: max(1, round((1.0 - share) * magnitudes.size))]), least)
+    return Noise(float(sigma / max(1.0 - freedom, 0.25) ** 0.5), share)
 
 
 def _spread(magnitudes: Array) -> float:
