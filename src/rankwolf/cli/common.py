@@ -95,12 +95,15 @@ def whole_folder(target: Path, *, force: bool) -> Iterator[Path]:
     there already, and other files in it are left alone.
     """
     check_target(target, force)
-    temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part"))
+    temporary = _temporary_folder(target)
     try:
         temporary.chmod(0o777 & ~_umask())
         yield temporary
+        parts = sorted(temporary.iterdir())
+        for part in parts:
+            _flush(part)
         if target.is_dir():
-            for part in sorted(temporary.iterdir()):
+            for part in parts:
                 _replace(part, target / part.name)
         else:
             os.replace(temporary, target)
@@ -114,20 +117,34 @@ def whole_file(target: Path, *, force: bool) -> Iterator[Path]:
     check_target(target, force)
     if target.is_dir():
         raise ValueError(f"The output {str(target)!r} is a folder. Give the name of a file.")
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.", suffix=".part") as folder:
-        temporary = Path(folder) / target.name
-        yield temporary
-        _replace(temporary, target)
+    folder = _temporary_folder(target)
+    try:
+        yield folder / target.name
+        _flush(folder / target.name)
+        _replace(folder / target.name, target)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _temporary_folder(target: Path) -> Path:
+    """Beside the target, so that moving is renaming; an error names the folder that the user named."""
+    try:
+        return Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part"))
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(target.parent)) from error
+
+
+def _flush(path: Path) -> None:
+    """Wait until a file is on the disk; not for each of the thousands that a folder of pictures may hold."""
+    if path.is_file():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
 
 
 def _replace(new: Path, target: Path) -> None:
-    """os.replace, for folders (a Zarr store, a folder of pictures) as well; files are on the disk before they move."""
-    if new.is_dir():
-        if target.is_dir() and not target.is_symlink():
-            shutil.rmtree(target)
-    else:
-        with new.open("rb") as file:
-            os.fsync(file.fileno())
+    """os.replace, for folders (a Zarr store, pictures) as well."""
+    if new.is_dir() and target.is_dir() and not target.is_symlink():
+        shutil.rmtree(target)
     os.replace(new, target)
 
 

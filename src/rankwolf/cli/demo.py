@@ -10,7 +10,6 @@ from rankwolf.cli.common import (
     Output,
     add_force_option,
     add_output_options,
-    check_target,
     to_json,
     whole_folder,
 )
@@ -44,11 +43,21 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Render, decompose, compare, draw."""
+    """Make the output folder first, so that a place that cannot be written is known before any work."""
     target: Path = arguments.output
-    check_target(target, arguments.force)
     output = Output.of(arguments)
+    with whole_folder(target, force=arguments.force) as folder:
+        summary = render_and_decompose(arguments, output, folder)
+    output.say(
+        f"Open {target / PICTURE}: observed, background, foreground.\n"
+        f"rankwolf.load({str(target / RESULT)!r}) reads the result; {target / SUMMARY} has the figures."
+    )
+    output.finish({**summary, "output": str(target)})
+    return 0
 
+
+def render_and_decompose(arguments: argparse.Namespace, output: Output, folder: Path) -> dict[str, Any]:
+    """Render, decompose, compare, draw; returns the summary."""
     from rankwolf.api import decompose
     from rankwolf.callbacks import LogTable
     from rankwolf.scene import Scene
@@ -71,16 +80,10 @@ def run(arguments: argparse.Namespace) -> int:
         f"  L, where objects hide it  {errors['low_rank_behind_objects']:7.2f}\n"
     )
     summary = summarize(fit, errors)
-    with whole_folder(target, force=arguments.force) as folder:
-        draw(video, fit, folder / PICTURE)
-        fit.save(folder / RESULT)
-        (folder / SUMMARY).write_text(to_json(summary, indent=2) + "\n", encoding="utf-8")
-    output.say(
-        f"Open {target / PICTURE}: observed, background, foreground.\n"
-        f"rankwolf.load({str(target / RESULT)!r}) reads the result; {target / SUMMARY} has the figures."
-    )
-    output.finish({**summary, "output": str(target)})
-    return 0
+    draw(video, fit, folder / PICTURE)
+    fit.save(folder / RESULT)
+    (folder / SUMMARY).write_text(to_json(summary, indent=2) + "\n", encoding="utf-8")
+    return summary
 
 
 def compare(video: Rendered, fit: Decomposition) -> dict[str, float]:
