@@ -42,7 +42,8 @@ class Results:
 def load(name: str, folder: Path = FOLDER) -> Row | None:
     """What :class:`Results` saved under this name, or None."""
     path = folder / f"{name}.json"
-    return json.loads(path.read_text()) if path.exists() else None
+    saved: Row | None = json.loads(path.read_text()) if path.exists() else None
+    return saved
 
 
 def _plain(value: Any) -> Any:

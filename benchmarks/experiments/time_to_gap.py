@@ -1,0 +1,68 @@
+"""Time and passes to a certified relative gap of 1e-3; the last column is the judge's own gap for the answer."""
+
+from __future__ import annotations
+
+from benchmarks.experiments.cases import Case, cases
+from benchmarks.harness.experiment import Session, number, ratio, verdict
+from benchmarks.harness.results import Row, table
+from benchmarks.harness.worker import RunSpec
+
+NAME = "time_to_gap"
+TITLE = "Time to a certified gap of 1e-3"
+GAP = 1e-3
+AIM_SLOWER = 10.0
+
+
+def measure(session: Session) -> None:
+    ours, full = session.options.ours, session.options.full
+    limits = {ours: 600.0, "fista": 3600.0 if full else 150.0, "fw-t": 300.0 if full else 20.0}
+    for case in cases(full):
+        for name, limit in limits.items():
+            session.run(
+                RunSpec(name, case.dataset, case.parameters, "gap", GAP, max_seconds=limit),
+                repeats=case.repeats if name == ours else 1, label=case.label, rho=case.rho, passes_aim=_aim(case),
+            )  # fmt: skip
+
+
+def _aim(case: Case) -> int | None:
+    if case.dataset == "restaurant":
+        return 30
+    return {1.0: 12, 0.6: 25}.get(case.rho)
+
+
+def report(rows: list[Row], settings: Row) -> str:
+    lines = []
+    for row in rows:
+        if "failure" in row:
+            lines.append(
+                [row["label"], f"{row['rho']:.1f}", row["contestant"], str(row["failure"]), *["–"] * 4]
+            )
+            continue
+        own = next((other for other in rows if other["contestant"] == settings["ours"]
+                    and (other["label"], other["rho"]) == (row["label"], row["rho"])), None)  # fmt: skip
+        is_ours = row is own
+        slower = None if is_ours else ratio(row, own)
+        ended = "" if row["status"] == "GAP_REACHED" else _unfinished(row)
+        aimed = is_ours and row["passes_aim"]
+        video = not row["label"].startswith("yale")
+        lines.append([
+            row["label"], f"{row['rho']:.1f}", row["contestant"], number(row["seconds"]) + ended,
+            verdict(float(row["passes"]), float(row["passes_aim"])) if aimed else str(row["passes"]),
+            verdict(slower, AIM_SLOWER, at_least=True) if row["contestant"] == "fista" and video else number(slower),
+            str(row["rank"]), number(row["relative_gap"], 2),
+        ])  # fmt: skip
+    header = [
+        "data",
+        "ρ",
+        "solver",
+        "seconds",
+        "passes",
+        f"times {settings['ours']}'s",
+        "rank",
+        "judge's gap",
+    ]
+    return table(header, lines)
+
+
+def _unfinished(row: Row) -> str:
+    return f" ({row['status'].lower()} at {number(row['claimed_gap'], 2)})"

@@ -1,0 +1,135 @@
+"""What an experiment is: a module with ``NAME``, ``measure(session)`` and ``report(rows)``.
+
+``measure`` adds rows to the session one by one; ``report`` turns saved rows into Markdown, and nothing else knows what
+the rows of that experiment mean.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.harness import process
+from benchmarks.harness.results import FOLDER, Results, Row
+from benchmarks.harness.worker import RunSpec
+
+LEAST_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """``full`` is the whole experiment, otherwise what fits in ``make bench``; ``ours`` is the solver that is shown."""
+
+    full: bool = False
+    threads: int = 2
+    seed: int = 0
+    ours: str = "hybrid"
+    deadline: float = float("inf")
+
+    def seconds_left(self) -> float:
+        """Until the whole selection has to be done."""
+        return self.deadline - time.monotonic()
+
+
+def folder(full: bool) -> Path:
+    """Where the results of a selection are kept: a quick run does not overwrite a full one."""
+    return FOLDER / ("full" if full else "quick")
+
+
+class Session:
+    """Runs of one experiment: each in a fresh process, each saved and printed as soon as it is there."""
+
+    def __init__(
+        self, name: str, options: Options, say: Callable[[str], object] = partial(print, flush=True)
+    ) -> None:
+        self.options, self.say = options, say
+        settings = {
+            "full": options.full,
+            "threads": options.threads,
+            "seed": options.seed,
+            "ours": options.ours,
+        }
+        self.results = Results(name, settings, folder(options.full) / f"{name}.json")
+
+    def run(self, spec: RunSpec, *, repeats: int = 1, **labels: Any) -> Row:
+        """Measure ``spec``; of several repeats the one with the median time is kept."""
+        left = self.options.seconds_left()
+        spec = replace(
+            spec,
+            threads=self.options.threads,
+            seed=self.options.seed,
+            max_seconds=min(spec.max_seconds, left),
+        )
+        if left < LEAST_SECONDS:
+            return self.add({**vars(spec), "failure": "left out: the selection's time was used up"}, **labels)
+        rows = [spec.measure() for _ in range(repeats)]
+        timed = [row for row in rows if "failure" not in row]
+        if len(timed) < repeats:
+            return self.add(next(row for row in rows if "failure" in row), **labels)
+        middle = (
+            median(row["seconds"] for row in timed) if repeats % 2 else min(row["seconds"] for row in timed)
+        )
+        row = next(row for row in timed if row["seconds"] == middle)
+        return self.add({**row, "all_seconds": [row["seconds"] for row in timed]}, **labels)
+
+    def call(self, target: str, *, hard_limit: float = 1200.0, **arguments: Any) -> Row:
+        """The row of ``module:function`` in a fresh process."""
+        limit = min(hard_limit, max(self.options.seconds_left(), LEAST_SECONDS))
+        return self.add(process.call(target, arguments, threads=self.options.threads, hard_limit=limit))
+
+    def add(self, row: Row, **labels: Any) -> Row:
+        """Save a row and say what it is."""
+        row = {**labels, **row}
+        self.results.add(row)
+        self.say("  " + summary(row))
+        return row
+
+
+def summary(row: Row) -> str:
+    """A row in a few words, for the terminal."""
+    words = [str(row[key]) for key in ("contestant", "method", "dataset") if key in row]
+    words += [f"{key}={value}" for key, value in row.get("parameters", {}).items()]
+    if "failure" in row:
+        return " ".join([*words, "FAILED:", row["failure"]])
+    for key in (
+        "shape",
+        "seconds",
+        "iterations",
+        "passes",
+        "rank",
+        "relative_gap",
+        "ratio",
+        "to_fista",
+        "status",
+    ):
+        if row.get(key) is not None:
+            value = row[key]
+            words.append(f"{key}={value:.3g}" if isinstance(value, float) else f"{key}={value}")
+    return " ".join(words)
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """For a cell of a table."""
+    if value is None or value != value:
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{digits}g}"
+
+
+def ratio(numerator: Row | None, denominator: Row | None, key: str = "seconds") -> float | None:
+    """How many times as large; None where one of the two failed."""
+    if not numerator or not denominator or not numerator.get(key) or not denominator.get(key):
+        return None
+    return float(numerator[key] / denominator[key])
+
+
+def verdict(value: float | None, limit: float, *, at_least: bool = False) -> str:
+    """``value`` beside its aim."""
+    if value is None:
+        return "–"
+    met = value >= limit if at_least else value <= limit
+    return f"{number(value)} ({'met' if met else 'missed'}: {'≥' if at_least else '≤'} {number(limit)})"
