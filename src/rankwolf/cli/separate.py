@@ -162,7 +162,13 @@ def run(arguments: argparse.Namespace) -> int:
         (folder / "summary.json").write_text(to_json(summary, indent=2) + "\n", encoding="utf-8")
         if album is not None:
             page = video_page(
-                album, summary, outcome.fit, outcome.activity, command_of(arguments), outcome.reader.names
+                album,
+                summary,
+                outcome.fit,
+                outcome.activity,
+                outcome.residuals,
+                command_of(arguments),
+                outcome.reader.names,
             )
             (folder / "report.html").write_text(page, encoding="utf-8")
     for line in story(summary, target, album is not None):

@@ -79,9 +79,10 @@ class Axis:
 
 
 def line_chart(
-    series: Sequence[Series], x_label: str, y_label: str, *, log_x: bool = False, log_y: bool = False
-) -> Markup:
-    """Curves on a frame with round ticks and, for more than one, their names."""
+    series: Sequence[Series], x_label: str, y_label: str, *, log_x: bool = False, log_y: bool = False,
+    marks: Sequence[tuple[float, str]] = (),
+) -> Markup:  # fmt: skip
+    """Curves on a frame with round ticks and, for more than one, their names; ``marks`` are upright lines (x, name)."""
     from markupsafe import Markup
 
     curves = [_drawable(curve, log_x, log_y) for curve in series]
@@ -97,6 +98,13 @@ def line_chart(
     ]
     for index, (curve, points) in enumerate(zip(series, curves, strict=True)):
         parts += _curve(index, curve, points, x, y)
+    for at, name in marks:
+        place, side = x.place(at), "end" if x.place(at) > 0.7 * WIDTH else "start"
+        shift = -5 if side == "end" else 5
+        parts.append(f'<line class="mark" x1="{place:.1f}" x2="{place:.1f}" y1="{y.start}" y2="{y.end}"/>')
+        parts.append(
+            f'<text class="legend" text-anchor="{side}" x="{place + shift:.1f}" y="{y.end + 14}">{escape(name)}</text>'
+        )
     if len(series) > 1:
         parts += _legend(series)
     return Markup("".join([*parts, "</svg>"]))

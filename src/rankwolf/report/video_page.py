@@ -104,10 +104,13 @@ def shrink(picture: Array) -> Array:
 
 
 def video_page(
-    album: Album, summary: Mapping[str, Any], fit: Decomposition | None, activity: Sequence[float], command: str,
-    names: Sequence[str] | None,
+    album: Album, summary: Mapping[str, Any], fit: Decomposition | None, activity: Sequence[float],
+    residuals: Array | None, command: str, names: Sequence[str] | None,
 ) -> str:  # fmt: skip
-    """The whole page as text. ``names`` are those of the frames, where they are images of a folder."""
+    """The whole page as text.
+
+    ``residuals`` counts |M − L| by whole gray levels; ``names`` are those of the frames, where they are images.
+    """
     shots = album.shots()
     frame_numbers = [summary["first_frame"] + shot.number * summary["every"] for shot in shots]
     labels = [names[k] if names else f"frame {k}" for k in frame_numbers]
@@ -115,7 +118,7 @@ def video_page(
     times = summary["first_frame"] + summary["every"] * np.arange(len(activity))
     return render(
         "video.html",
-        title=str(summary["input"]).rstrip("/").rpartition("/")[2],
+        title="/".join(str(summary["input"]).rstrip("/").split("/")[-2:]),
         subtitle=_subtitle(summary),
         facts=_facts(summary, fit),
         warnings=summary["warnings"] + _status_warning(fit),
@@ -134,7 +137,7 @@ def video_page(
             "frame", "per cent that moves",
         ),
         chart_height=[figures.TOP, figures.HEIGHT - figures.BOTTOM],
-        charts=[] if fit is None else solve_charts(fit),
+        charts=_charts(summary, fit, residuals),
         command=command,
         settings=as_rows({name.replace("_", " "): value for name, value in summary.items() if name not in HIDDEN}),
         version=__version__,
@@ -147,6 +150,24 @@ FOREGROUND = {
     "cutout": "what the camera saw where the mask is white",
 }
 HIDDEN = ("warnings", "seconds", "rankwolf", "status_says")
+
+
+def _charts(
+    summary: Mapping[str, Any], fit: Decomposition | None, residuals: Array | None
+) -> list[dict[str, Any]]:
+    charts = []
+    if residuals is not None:
+        marks = [(summary["threshold"], f"threshold {summary['threshold']:.1f}")]
+        shares = residuals / max(1, residuals.sum())
+        charts.append({
+            "title": "Where the threshold lies",
+            "chart": figures.line_chart(
+                [figures.Series("share of pixels", range(len(shares)), shares.tolist())],
+                "|frame − background| in gray levels", "share of all pixels", log_y=True, marks=marks,
+            ),
+            "why": f"The residual's noise is {summary['residual_noise']:.2f} gray levels; what lies far beyond moves.",
+        })  # fmt: skip
+    return charts if fit is None else charts + solve_charts(fit)
 
 
 def solve_charts(fit: Decomposition) -> list[dict[str, Any]]:

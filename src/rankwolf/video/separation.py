@@ -102,6 +102,8 @@ class Outcome:
     warnings: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     activity: list[float] = field(default_factory=list)
+    residuals: Array | None = None
+    """How often |M − L| was 0, 1, … gray levels, in a sample."""
     on_disk: bool = False
 
     @contextmanager
@@ -156,6 +158,7 @@ def _solve_all(outcome: Outcome, folder: Path, observer: Observer, look: Any) ->
             outcome.fit, outcome.frame_noise = solve_clip(clip, job.solve, observer)
         sample = sample_residual(frames, present, outcome.fit.low_rank, picture)
         outcome.residual_noise = residual_noise(sample)
+        outcome.residuals = np.bincount(np.rint(np.abs(sample[np.isfinite(sample)])).astype(int), minlength=2)
         outcome.level = job.rule.level(outcome.residual_noise)
         with outcome.clock("write"):
             observer.stage("write", len(frames))

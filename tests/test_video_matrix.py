@@ -1,0 +1,98 @@
+"""The matrix of a video: rows in memory and on disk, the noise in it, and the weights that follow."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+from math import isqrt
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rankwolf.scene import Scene
+from rankwolf.video import noise
+from rankwolf.video.store import FrameStore, available_memory
+
+
+@pytest.mark.parametrize("expected", [None, 10, 100, 300])
+@pytest.mark.parametrize("most_rows", [1, 64, 90, 1000])
+def test_rows_come_back_wherever_they_were_kept(tmp_path, expected, most_rows):
+    rows = np.random.default_rng(0).integers(0, 256, (200, 50), np.uint8)
+    with FrameStore(50, expected, most_rows * 50, tmp_path) as store:
+        for row in rows:
+            store.append(row)
+        seen = store.finish()
+        np.testing.assert_array_equal(seen, rows)
+        assert seen.dtype == np.uint8
+        assert store.on_disk == (most_rows < 200 or (expected or 0) > most_rows)
+        assert list(tmp_path.iterdir()) == [], "the file has no name"
+
+
+def test_space_is_reserved_before_the_work(small_disk):
+    with pytest.raises(OSError, match="decoded frames") as caught:
+        FrameStore(1_000_000, 100, 0, small_disk)
+    assert caught.value.errno == errno.ENOSPC
+
+
+def test_a_disk_that_fills_up_on_the_way(small_disk):
+    row = np.zeros(1_000_000, np.uint8)
+    with FrameStore(row.size, None, 0, small_disk) as store, pytest.raises(OSError, match="No space"):  # noqa: PT012
+        for _ in range(100):
+            store.append(row)
+        store.finish()
+
+
+def test_available_memory_is_plausible():
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert 0 < available_memory() < physical
+
+
+@pytest.mark.parametrize("sigma", [1.0, 2.0, 4.0])
+@pytest.mark.parametrize("objects", [0, 6])
+def test_noise_between_frames(sigma, objects):
+    """Objects and moving lamps disturb it little; both only ever add."""
+    video = Scene(height=60, width=80, n_frames=100, noise=sigma, n_objects=objects, seed=1).render()
+    found = noise.temporal_noise(video.matrix)
+    assert 0.95 * sigma < found < 1.35 * sigma
+    present = np.random.default_rng(0).random(video.matrix.shape) < 0.5
+    assert found == pytest.approx(noise.temporal_noise(video.matrix, present), rel=0.05)
+
+
+def test_noise_of_what_has_none():
+    assert noise.temporal_noise(np.full((10, 20), 128, np.uint8)) == noise.LEAST_NOISE
+    assert noise.temporal_noise(np.full((10, 20), 255, np.uint8)) == noise.LEAST_NOISE
+    assert noise.temporal_noise(np.full((1, 20), 128, np.uint8)) == noise.LEAST_NOISE
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(0.5, 20.0))
+def test_grouped_median_undoes_the_rounding(seed, sigma):
+    values = np.abs(np.random.default_rng(seed).normal(0.0, sigma, 20000))
+    rounded = np.bincount(np.rint(values).astype(int), minlength=256)
+    assert noise.grouped_median(rounded) == pytest.approx(np.median(values), rel=0.13 if sigma < 2.0 else 0.05)
+
+
+def test_weights():
+    """Below 100 frames the paper's ratio, above it √(θmn); a sample lowers it by √ρ."""
+    lambda_L, lambda_S = noise.weights_for(1.5, (50, 4000))
+    assert (lambda_L / lambda_S, lambda_S) == (pytest.approx(4000**0.5), 3.0)
+    lambda_L, lambda_S = noise.weights_for(1.5, (400, 4900))
+    assert lambda_L / lambda_S == pytest.approx(2 * isqrt(4900))
+    assert noise.weights_for(1.5, (400, 4900), 0.25)[0] == pytest.approx(lambda_L / 2)
+    assert noise.weights_for(1.5, (4900, 400))[0] == pytest.approx(lambda_L)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 8 MB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(place)], capture_output=True, text=True
+    )
+    if done.returncode:
+        pytest.skip(f"no small disk: mounting a tmpfs needs root ({done.stderr.strip()})")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)

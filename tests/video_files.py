@@ -1,0 +1,49 @@
+"""Small videos and pictures for the tests: a scene with truth, written with PyAV and Pillow."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+
+import av
+import numpy as np
+from PIL import Image
+
+from rankwolf.scene import Rendered, Scene
+
+
+@cache
+def scene(n_frames: int = 80, height: int = 60, width: int = 80) -> Rendered:
+    return Scene(height=height, width=width, n_frames=n_frames, n_objects=3, n_lamps=2, seed=3).render()
+
+
+def write_video(path: Path, frames: np.ndarray, codec: str = "libx264", rate: int = 10) -> Path:
+    """``ffv1`` is lossless for gray frames; ``mpeg4`` in .avi survives being cut."""
+    with av.open(str(path), "w") as container:
+        options = {"crf": "12"} if codec == "libx264" else {}
+        stream = container.add_stream(codec, rate=Fraction(rate), options=options)
+        stream.height, stream.width = frames.shape[1:3]
+        color = frames.ndim == 4
+        stream.pix_fmt = ("bgr0" if color else "gray") if codec == "ffv1" else "yuv420p"
+        if codec == "mpeg4":
+            stream.bit_rate = 4_000_000
+        for frame in frames:
+            picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24" if color else "gray")
+            container.mux(stream.encode(picture))
+        container.mux(stream.encode(None))
+    return path
+
+
+def write_images(folder: Path, frames: np.ndarray, name: str = "frame{}.png") -> Path:
+    folder.mkdir()
+    for number, frame in enumerate(frames):
+        Image.fromarray(frame).save(folder / name.format(number))
+    return folder
+
+
+def cut(path: Path, target: Path, share: float) -> Path:
+    """The first ``share`` of a file's bytes."""
+    content = path.read_bytes()
+    target.write_bytes(content[: int(share * len(content))])
+    return target
