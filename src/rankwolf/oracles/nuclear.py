@@ -191,6 +191,23 @@ def leading_eigenpairs(gram: Array, cut: float, count: int | None = None) -> tup
         count = min(2 * count, n)
 
 
+def projected_svd(gram: Array, cross: Array) -> tuple[Array, Array, Array]:
+    """The SVD of ŨŨᵀX for an orthonormal basis Ũ of B = XQ, from BᵀB and XᵀB alone: (turn, σ, V).
+
+    The left singular vectors are B·turn. One step of subspace iteration on X, Rayleigh and Ritz included; k³ + nk² for
+    k columns.
+    """
+    values, vectors = np.linalg.eigh(gram)
+    used = values > 1e-12 * values[-1] if values.size else np.zeros(0, bool)
+    turn = vectors[:, used] / np.sqrt(values[used])
+    projected = cross @ turn  # XᵀŨ
+    values, vectors = np.linalg.eigh(projected.T @ projected)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    used = values > 1e-18 * values[0] if values.size else np.zeros(0, bool)
+    singular = np.sqrt(values[used])
+    return turn @ vectors[:, used], singular, (projected @ vectors[:, used]) / singular
+
+
 def project(x: Array, radius: float) -> LowRank:
     """The nearest matrix with ‖·‖_* ≤ radius: the singular values are projected onto the ℓ1 ball. A full SVD."""
     u, s, vt = scipy.linalg.svd(x, full_matrices=False)

@@ -30,7 +30,7 @@ from math import inf
 import numpy as np
 
 from rankwolf.lowrank import LowRank
-from rankwolf.oracles.nuclear import orthonormal_against
+from rankwolf.oracles.nuclear import orthonormal_against, projected_svd
 from rankwolf.passes import Deflation, clip_tile, observed_share
 from rankwolf.problem import Penalized
 from rankwolf.solvers.base import Report, Solution, Solver
@@ -43,6 +43,8 @@ SAMPLE_ENTRIES = 2**18
 # Clip levels, in λ_S, of the first fit of the rows to a factor that they have not seen.
 FIRST_LEVELS = (16.0, 8.0, 4.0, 2.0, 1.0, 1.0)
 LEVELS = (1.0,)
+# Above this the momentum rings: the objective is flat by then, but G, and with it the certificate, swings.
+MOST_MOMENTUM = 0.6
 # Relative errors of an objective that is added up from float32 and float64 tiles, by item size.
 ROUNDING = {4: 1e-8, 8: 1e-15}
 
@@ -215,7 +217,7 @@ class Hybrid(Solver[Penalized, HybridState]):
         if point.objective <= target:
             state.point, state.best = point, min(point.objective, state.best)
         t = (1.0 + (1.0 + 4.0 * state.t**2) ** 0.5) / 2.0
-        state.momentum, state.t = (state.t - 1.0) / t, t
+        state.momentum, state.t = min((state.t - 1.0) / t, MOST_MOMENTUM), t
         return state
 
     def report(self, problem: Penalized, state: HybridState) -> Report:
@@ -331,22 +333,16 @@ def _advance(
 def _threshold(
     problem: Penalized, source: Source, state: HybridState, point: Point, rows: Array, before: Array
 ) -> None:
-    """Step 3: L⁺ = Ũ·D_λL(ŨᵀX), with Ũ = B·W/σ from the eigenvectors of BᵀB and ŨᵀX from XᵀB."""
+    """Step 3: L⁺ = Ũ·D_λL(ŨᵀX), Ũ an orthonormal basis of B."""
     sums = point.sums
     with source.blas_threads():
-        values, vectors = _descending_eigenpairs(sums.gram)
-        used = values > 1e-12 * values[0] if values.size else np.zeros(0, bool)
-        left = vectors[:, used] / np.sqrt(values[used])
-        projected = (point.right.astype(np.float64) @ sums.mixed + sums.cross) @ left  # XᵀŨ
-        values, turned = _descending_eigenpairs(projected.T @ projected)
-        singular = np.sqrt(np.maximum(values, 0.0))
-        found = singular > 1e-9 * singular[0] if singular.size else np.zeros(0, bool)
-        singular, turned = singular[found], turned[:, found]
-        vectors = (projected @ turned) / singular
+        turn, singular, vectors = projected_svd(
+            sums.gram, point.right.astype(np.float64) @ sums.mixed + sums.cross
+        )
     rank = int(np.count_nonzero(singular > problem.lambda_L))
     root = np.sqrt(singular[:rank] - problem.lambda_L)
     state.previous, state.previous_rows = state.thresholded, before
-    state.rows, state.turn = rows, (left @ turned[:, :rank]) * root
+    state.rows, state.turn = rows, turn[:, :rank] * root
     dtype = source.dtype
     state.thresholded = np.ascontiguousarray((vectors[:, :rank] * root).astype(dtype))
     state.basis = _next_basis(vectors, rank, state.rng).astype(dtype)
@@ -362,8 +358,3 @@ def _next_basis(vectors: Array, rank: int, rng: np.random.Generator) -> Array:
         return np.ascontiguousarray(vectors[:, :want])
     fresh = orthonormal_against(rng.standard_normal((n, want - have)), vectors, rng)
     return np.hstack([vectors, fresh])
-
-
-def _descending_eigenpairs(matrix: Array) -> tuple[Array, Array]:
-    values, vectors = np.linalg.eigh(matrix)
-    return values[::-1], vectors[:, ::-1]
