@@ -29,7 +29,7 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/mypy
 
 bench: $(VENV)/dev.stamp
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.run --selection quick
 
 system-packages:
 	@if command -v chromium >/dev/null; then echo "chromium is there."; \
