@@ -114,7 +114,7 @@ def test_lists_and_tuples_are_arrays_too():
 def test_mask_nan_and_masked_array_say_the_same(method, order):
     M, seen = reference.corrupted(3, 30, 20, observed=0.7)
     M = np.array(M, order=order)
-    hidden = np.where(seen, M, np.inf)
+    hidden, before = np.where(seen, M, np.inf), M.copy()
     fits = [
         fit(M, method, observed=seen),
         fit(M, method, observed=np.asfortranarray(seen)),
@@ -128,6 +128,7 @@ def test_mask_nan_and_masked_array_say_the_same(method, order):
         assert np.array_equal(np.asarray(other.low_rank), np.asarray(fits[0].low_rank))
         assert np.array_equal(np.asarray(other.sparse), np.asarray(fits[0].sparse))
         assert other.lambdas == fits[0].lambdas
+    assert np.array_equal(M, before), "the caller's data is not touched"
 
 
 def test_the_ways_of_missing_add_up():

@@ -84,6 +84,24 @@ def test_frank_wolfe_methods_follow_the_paper_line_by_line(name, m, n, observed)
         assert report.nonzeros == np.count_nonzero(x.S)
 
 
+@pytest.mark.parametrize("delta", [0.15, 0.25, 0.4])
+def test_fw_t_follows_the_paper_where_the_oracle_says_stop(delta):
+    """With strong weights ‖G‖₂ comes down to λ_L, and V_L = 0 from time to time: the other branch of line 5."""
+    M, seen = reference.corrupted(3, 30, 20, observed=0.8)
+    lambdas = reference.weights_for(M, seen, delta)
+    run = Run(FrankWolfeThresholding(**EXACT), Penalized(*lambdas), M, seen)
+    zeros, near = 0, 0
+    for x in islice(reference.algorithm_6(M, seen, *lambdas), 60):
+        run.step()
+        L, S = run.pair()
+        assert close(L, x.L, 1e-7)
+        assert close(S, x.S, 1e-7)
+        ratio = np.linalg.norm(reference.gradient(M, seen, x.L, x.S), 2) / lambdas[0]
+        zeros, near = zeros + (ratio <= 1.0), near + (1.0 < ratio < 1.01)
+    assert zeros > 0
+    assert near > 0
+
+
 @pytest.mark.parametrize(("m", "n", "observed"), SHAPES)
 @pytest.mark.parametrize(("name", "solver"), [("algorithm_7", Ista()), ("algorithm_8", Fista())])
 def test_proximal_methods_follow_the_paper_line_by_line(name, solver, m, n, observed):
