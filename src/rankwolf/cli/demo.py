@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rankwolf.scene import Rendered
 
 # The scene's noise is 2 gray levels: the paper's δ = 1e-3 for video would make λ_S smaller than that, and S noisy. And
-# delta="auto" takes what it clips off for independent noise, which objects that move slowly are not: L follows them.
+# delta="auto" takes what it clips for independent from entry to entry, which moving objects are not: L follows them.
 DELTA = 3e-3
 PICTURE, RESULT, SUMMARY = "demo.png", "result.npz", "summary.json"
 
