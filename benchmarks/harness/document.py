@@ -54,7 +54,7 @@ def write(target: Path = TARGET) -> Path:
             parts.append(f"## {module.TITLE}\n\nNot measured yet.")
             continue
         parts.append(section(module, content))
-        if module is scaling:
+        if module is scaling and any("failure" not in row for row in content["rows"]):
             scaling.draw(content["rows"], target.parent / "figures" / "scaling.png")
             parts.append("![Seconds an iteration against frames](figures/scaling.png)")
     parts += [

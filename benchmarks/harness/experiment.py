@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -36,6 +35,11 @@ class Options:
         return self.deadline - time.monotonic()
 
 
+def say_at_once(line: str) -> None:
+    """To the terminal, also where it is a pipe."""
+    print(line, flush=True)
+
+
 def folder(full: bool) -> Path:
     """Where the results of a selection are kept: a quick run does not overwrite a full one."""
     return FOLDER / ("full" if full else "quick")
@@ -44,9 +48,7 @@ def folder(full: bool) -> Path:
 class Session:
     """Runs of one experiment: each in a fresh process, each saved and printed as soon as it is there."""
 
-    def __init__(
-        self, name: str, options: Options, say: Callable[[str], object] = partial(print, flush=True)
-    ) -> None:
+    def __init__(self, name: str, options: Options, say: Callable[[str], object] = say_at_once) -> None:
         self.options, self.say = options, say
         settings = {
             "full": options.full,
@@ -107,8 +109,8 @@ def summary(row: Row) -> str:
         "to_fista",
         "status",
     ):
-        if row.get(key) is not None:
-            value = row[key]
+        value = row.get(key)
+        if value is not None and value == value:
             words.append(f"{key}={value:.3g}" if isinstance(value, float) else f"{key}={value}")
     return " ".join(words)
 
