@@ -149,6 +149,23 @@ def test_a_promise_that_is_not_kept_does_not_end_a_run(monkeypatch):
     assert fit.objective <= lower * (1 + 2.05e-2)
 
 
+def test_a_promise_that_is_not_kept_is_forgotten(monkeypatch):
+    """One false bound does not make every later gap look small: after the proof that fails, what is proved counts."""
+    original = FrankWolfeThresholding.report
+
+    def boasts_once(self, problem, state):
+        report = original(self, problem, state)
+        return replace(report, lower_bound=report.objective) if state.iteration == 4 else report
+
+    honest = run("fw-t", tol=1e-6, max_iter=9)
+    monkeypatch.setattr(FrankWolfeThresholding, "report", boasts_once)
+    fit = run("fw-t", tol=1e-6, max_iter=9)
+    assert fit.history[3].gap == 0.0
+    for record, expected in zip(fit.history[4:], honest.history[4:], strict=True):
+        assert record.gap == pytest.approx(expected.gap, rel=0.5)
+    assert fit.gap == pytest.approx(honest.gap, rel=1e-6)
+
+
 def test_an_exception_in_a_callback_is_the_callers():
     def broken(record):
         raise KeyError("mine")

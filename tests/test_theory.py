@@ -84,6 +84,22 @@ def test_frank_wolfe_methods_follow_the_paper_line_by_line(name, m, n, observed)
         assert report.nonzeros == np.count_nonzero(x.S)
 
 
+@pytest.mark.parametrize("factors", [(1.0, 40.0), (40.0, 1.0), (8.0, 8.0)])
+def test_plain_frank_wolfe_follows_the_paper_where_a_vertex_is_zero(factors):
+    """Lines 5 to 14 of Algorithm 5: weights so strong that one part, or now and then both, stand still."""
+    M, seen = reference.corrupted(4, 30, 20, observed=0.8)
+    lambdas = reference.weights_for(M, seen, 0.05)
+    lambdas = factors[0] * lambdas[0], factors[1] * lambdas[1]
+    run = Run(FrankWolfe(**EXACT), Penalized(*lambdas), M, seen)
+    for x in islice(reference.algorithm_5(M, seen, *lambdas), 40):
+        run.step()
+        L, S = run.pair()
+        assert close(L, x.L, 1e-8)
+        assert close(S, x.S, 1e-8)
+        assert run.state.core.t_L == pytest.approx(x.t_L, rel=1e-9)
+        assert run.state.core.t_S == pytest.approx(x.t_S, rel=1e-9)
+
+
 @pytest.mark.parametrize("delta", [0.15, 0.25, 0.4])
 def test_fw_t_follows_the_paper_where_the_oracle_says_stop(delta):
     """With strong weights ‖G‖₂ comes down to λ_L, and V_L = 0 from time to time: the other branch of line 5."""
