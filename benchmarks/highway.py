@@ -1,7 +1,7 @@
-"""The mask of ``rankwolf separate`` on CDnet's highway, beside other ways to find what moves: ``python -m benchmarks.highway``.
+"""The mask of ``rankwolf separate`` on CDnet's highway, beside other ways: ``python -m benchmarks.highway``.
 
-Everybody is scored by :mod:`rankwolf.video.scoring`, on the frames 470 to 1700 that CDnet counts. Rankwolf runs as a user
-would run it, with no option at all. The others get their defaults, and then the best of a grid of thresholds and
+Everybody is scored by :mod:`rankwolf.video.scoring`, on the frames 470 to 1700 that CDnet counts. Rankwolf runs as a
+user would run it, with no option at all. The others get their defaults, and then the best of a grid of thresholds and
 filters, chosen by looking at the truth, which flatters them. ``--choices`` shows what each of Rankwolf's own choices is
 worth, ``--fista`` solves the same problem by FISTA (slow), ``--quick`` counts every fifth frame only.
 """
@@ -27,13 +27,14 @@ from rankwolf.api import decompose
 from rankwolf.result import Decomposition
 from rankwolf.video.drawing import Separator
 from rankwolf.video.mask import MaskRule, drop_small, fill_holes, residual_noise, sample_residual
-from rankwolf.video.noise import LIMIT_IN_SIGMAS, temporal_noise, weights_for
+from rankwolf.video.noise import BACKGROUND_SHARE, LIMIT_IN_SIGMAS, temporal_noise, weights_for
 from rankwolf.video.picture import Picture
 from rankwolf.video.reading import Selection, open_frames
 from rankwolf.video.scoring import Score, Truth, score_folder, score_frame
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Filter = Callable[[Array], Array]
+Masks = Iterator[tuple[int, Array]]
 
 
 def _median(size: int) -> Filter:
@@ -60,7 +61,7 @@ class Judge:
         self.numbers = list(truth.numbers)[::every]
         self.labels = {number: truth.labels(number) for number in self.numbers}
 
-    def score(self, masks: Iterator[tuple[int, Array]]) -> Score:
+    def score(self, masks: Masks) -> Score:
         total = Score()
         for number, mask in masks:
             if number in self.labels:
@@ -85,11 +86,13 @@ def row(name: str, score: Score, note: str = "") -> None:
     )
 
 
-def best_of(name: str, judge: Judge, values: dict[float, Callable[[], Iterator[tuple[int, Array]]]]) -> None:
+def best_of(
+    name: str, judge: Judge, masks_at: Callable[[float], Masks], thresholds: tuple[float, ...]
+) -> None:
     """The best filter and threshold, by the truth."""
     best: tuple[float, str, Score] = (-1.0, "", Score())
-    for value, masks in values.items():
-        kept = [(number, mask.copy()) for number, mask in masks() if number in judge.labels]
+    for value in thresholds:
+        kept = [(number, mask) for number, mask in masks_at(value) if number in judge.labels]
         for label, clean in FILTERS.items():
             score = judge.score((number, clean(mask)) for number, mask in kept)
             best = max(
@@ -103,39 +106,40 @@ def opencv(judge: Judge) -> None:
 
     video = frames(color=True)[..., ::-1]
 
-    def run(make: Callable[[], Any]) -> Iterator[tuple[int, Array]]:
+    def run(make: Callable[[], Any]) -> Masks:
         model = make()
         for number, frame in enumerate(video):
             yield number, model.apply(np.ascontiguousarray(frame)) == 255  # 127 is what it takes for shadow
 
     row("OpenCV MOG2, its defaults", judge.score(run(cv2.createBackgroundSubtractorMOG2)))
     row("OpenCV KNN, its defaults", judge.score(run(cv2.createBackgroundSubtractorKNN)))
-    best_of("OpenCV MOG2", judge, {
-        t: (lambda t=t: run(lambda: cv2.createBackgroundSubtractorMOG2(varThreshold=t))) for t in (8, 16, 32, 64, 96)
-    })  # fmt: skip
-    best_of("OpenCV KNN", judge, {
-        t: (lambda t=t: run(lambda: cv2.createBackgroundSubtractorKNN(dist2Threshold=t))) for t in (100, 200, 400, 800, 1600)
-    })  # fmt: skip
+
+    def mog2(threshold: float) -> Masks:
+        return run(lambda: cv2.createBackgroundSubtractorMOG2(varThreshold=threshold))
+
+    def knn(threshold: float) -> Masks:
+        return run(lambda: cv2.createBackgroundSubtractorKNN(dist2Threshold=threshold))
+
+    best_of("OpenCV MOG2", judge, mog2, (8, 16, 32, 64, 96))
+    best_of("OpenCV KNN", judge, knn, (100, 200, 400, 800, 1600))
 
 
 def median_background(judge: Judge) -> None:
     video = frames(color=False)
     still = np.median(video[::5], axis=0).astype(np.float32)
 
-    def masks(threshold: float) -> Iterator[tuple[int, Array]]:
+    def masks(threshold: float) -> Masks:
         return ((number, np.abs(video[number] - still) > threshold) for number in judge.numbers)
 
-    best_of("median of frames", judge, {t: (lambda t=t: masks(t)) for t in (10, 14, 18, 22, 26, 30)})
+    best_of("median of frames", judge, masks, (10, 14, 18, 22, 26, 30))
 
 
 def command(judge: Judge, *options: str) -> None:
     """The command line, from decoding to the score of what it wrote."""
     with tempfile.TemporaryDirectory() as place:
         target = Path(place) / "out"
-        subprocess.run(
-            [sys.executable, "-m", "rankwolf", "separate", folder() / "highway" / "input", "-o", target, "--quiet", *options],
-            check=True,
-        )  # fmt: skip
+        words = ["separate", folder() / "highway" / "input", "-o", target, "--quiet", *options]
+        subprocess.run([sys.executable, "-m", "rankwolf", *words], check=True)
         score = score_folder(target, Truth(folder() / "highway"))
         summary = json.loads((target / "summary.json").read_text())
     note = (
@@ -158,7 +162,7 @@ class Trial:
         self.seconds = time.perf_counter() - started
         self.noise = residual_noise(sample_residual(self.matrix, None, self.fit.low_rank, self.picture))
 
-    def masks(self, rule: MaskRule, numbers: list[int]) -> Iterator[tuple[int, Array]]:
+    def masks(self, rule: MaskRule, numbers: list[int]) -> Masks:
         separator = Separator(self.picture, self.lambdas[1], rule.level(self.noise), rule)
         for number in numbers:
             yield (
@@ -218,7 +222,7 @@ def colours(judge: Judge) -> None:
         trials.append(Trial(plane, weights_for(temporal_noise(flat), (flat.shape[0], flat.shape[1]))))
     rule = replace(MaskRule(), vote=1, fill_holes=False, least_area=0.0)
 
-    def masks() -> Iterator[tuple[int, Array]]:
+    def masks() -> Masks:
         for parts in zip(*(trial.masks(rule, judge.numbers) for trial in trials), strict=True):
             yield parts[0][0], _ours(parts[0][1] | parts[1][1] | parts[2][1])
 

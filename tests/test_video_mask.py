@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from rankwolf.video.mask import MaskRule, drop_small, fill_holes, majority, moving, residual_noise
 
-masks = st.tuples(st.integers(0, 2**32 - 1), st.floats(0.05, 0.95), st.sampled_from([(9, 12), (17, 5), (30, 31)]))
+masks = st.tuples(
+    st.integers(0, 2**32 - 1), st.floats(0.05, 0.95), st.sampled_from([(9, 12), (17, 5), (30, 31)])
+)
 
 
 def draw(parameters):
@@ -32,7 +34,9 @@ def test_only_observed_pixels_vote(parameters):
     mask, observed = draw((seed, share, shape)), draw((seed + 1, 0.5, shape))
     voted = majority(mask & observed, observed, 3)
     for i, j in np.ndindex(shape):
-        near = np.ix_(np.clip([i - 1, i, i + 1], 0, shape[0] - 1), np.clip([j - 1, j, j + 1], 0, shape[1] - 1))
+        near = np.ix_(
+            np.clip([i - 1, i, i + 1], 0, shape[0] - 1), np.clip([j - 1, j, j + 1], 0, shape[1] - 1)
+        )
         yes, seen = np.count_nonzero(mask[near] & observed[near]), np.count_nonzero(observed[near])
         assert voted[i, j] == (2 * yes > seen)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
-from math import isqrt
 
 import numpy as np
 import pytest
@@ -71,17 +70,19 @@ def test_noise_of_what_has_none():
 def test_grouped_median_undoes_the_rounding(seed, sigma):
     values = np.abs(np.random.default_rng(seed).normal(0.0, sigma, 20000))
     rounded = np.bincount(np.rint(values).astype(int), minlength=256)
-    assert noise.grouped_median(rounded) == pytest.approx(np.median(values), rel=0.13 if sigma < 2.0 else 0.05)
+    assert noise.grouped_median(rounded) == pytest.approx(
+        np.median(values), rel=0.13 if sigma < 2.0 else 0.05
+    )
 
 
 def test_weights():
-    """Below 100 frames the paper's ratio, above it √(θmn); a sample lowers it by √ρ."""
-    lambda_L, lambda_S = noise.weights_for(1.5, (50, 4000))
-    assert (lambda_L / lambda_S, lambda_S) == (pytest.approx(4000**0.5), 3.0)
-    lambda_L, lambda_S = noise.weights_for(1.5, (400, 4900))
-    assert lambda_L / lambda_S == pytest.approx(2 * isqrt(4900))
-    assert noise.weights_for(1.5, (400, 4900), 0.25)[0] == pytest.approx(lambda_L / 2)
-    assert noise.weights_for(1.5, (4900, 400))[0] == pytest.approx(lambda_L)
+    """Up to 200 frames the paper's ratio, above it √(θmn); a sample lowers it by √ρ."""
+    lambda_L, lambda_S = noise.weights_for(1.5, (150, 4000))
+    assert (lambda_L / lambda_S, lambda_S) == (pytest.approx(4000**0.5), 4.5)
+    lambda_L, lambda_S = noise.weights_for(1.5, (800, 4900))
+    assert lambda_L / lambda_S == pytest.approx(2 * 70)
+    assert noise.weights_for(1.5, (800, 4900), 0.25)[0] == pytest.approx(lambda_L / 2)
+    assert noise.weights_for(1.5, (4900, 800))[0] == pytest.approx(lambda_L)
 
 
 @pytest.fixture

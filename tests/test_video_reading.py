@@ -23,7 +23,8 @@ def read(path, **selection):
 
 
 @pytest.mark.parametrize(
-    ("text", "frame"), [("0", 0), ("120", 120), ("12.5s", 125), ("90s", 900), ("1:30", 900), ("1:00:00", 36000)]
+    ("text", "frame"),
+    [("0", 0), ("120", 120), ("12.5s", 125), ("90s", 900), ("1:30", 900), ("1:00:00", 36000)],
 )
 def test_moments(text, frame):
     assert Moment.parse(text).frame(Fraction(10)) == frame

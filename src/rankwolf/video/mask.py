@@ -1,7 +1,7 @@
 """What moves: a threshold on |M − L|, a vote among neighbours, holes filled, specks removed.
 
 **The threshold.** S is soft-thresholded: S = T_λS(M − L), so |S| > t means |M − L| > t + λ_S, and a pixel whose S is
-not zero differs from the background by more than λ_S, which is about two standard deviations of the noise: far too
+not zero differs from the background by more than λ_S, which is two to three standard deviations of the noise: far too
 little for a mask. The mask therefore looks at the residual M − L itself. Its noise, σ = 1.4826 · median |M − L|, is
 measured after the solve: it contains what L does not follow (leaves, flicker, compression), and half of all
 pixels would have to move before it broke down. A pixel is suspicious where |M − L| > 6σ, in any of its channels.

@@ -1,14 +1,14 @@
 """Weights that come from the data: how strong the noise is, and how much of a video an object may fill.
 
-λ_S = 2σ, where σ is the noise between one frame and the next: what differs by more than that is an outlier to L.
+λ_S = 3σ, where σ is the noise between one frame and the next: what differs by more than that is an outlier to L.
 
 λ_L/λ_S says what is background. Where something differs from L by more than λ_S it enters the optimality condition
 ‖G‖₂ ≤ λ_L as an entry ±λ_S of G. So a thing that covers a share a of the pixels during a share t of the frames, in one
 place, weighs λ_S·√(a·t·m·n): it stays out of L as long as that is below λ_L. The paper's ratio, √max(m, n), draws this
 line at a·t = 1/min(m, n), which becomes stricter with every frame: of 1700 frames of a road it lets into L whatever
 covers a tenth of the picture for ten frames, and slow cars fade into the background. A line that does not depend on
-the length of the video is λ_L/λ_S = √(θ·m·n). With θ = 1 % a switched lamp, which changes most pixels for most of the
-time, is background, and a car that stands for a while is not. Below 1/θ = 100 frames the paper's ratio is the larger
+the length of the video is λ_L/λ_S = √(θ·m·n). With θ = 0.5 % a switched lamp, which changes most pixels for much of the
+time, is background, and a car that stands for a while is not. Below 1/θ = 200 frames the paper's ratio is the larger
 one, and is kept: it is what keeps the noise out of L.
 """
 
@@ -21,11 +21,12 @@ import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-LIMIT_IN_SIGMAS = 2.0
+# λ_S/σ: what L leaves in a background pixel is about half as strong again as the noise between frames.
+LIMIT_IN_SIGMAS = 3.0
 # θ: the share of a video, pixels times frames, above which what stays in one place is background.
-BACKGROUND_SHARE = 0.01
-# A codec repeats blocks that hardly change and so hides the noise; rounding to gray levels alone is 0.29.
-LEAST_NOISE = 0.5
+BACKGROUND_SHARE = 0.005
+# A codec repeats blocks that hardly change, which hides the noise from one frame to the next but not for long.
+LEAST_NOISE = 1.0
 MEDIAN_OF_NORMAL = 0.6744897501960817  # of |x|, x standard normal
 SAMPLED_PAIRS, SAMPLED_COLUMNS = 48, 65536
 
@@ -72,8 +73,8 @@ def grouped_median(counts: Array) -> float:
 def weights_for(sigma: float, shape: tuple[int, int], observed_fraction: float = 1.0) -> tuple[float, float]:
     """(λ_L, λ_S) for frames in rows, with noise σ; ρ enters as in the paper, λ_L/λ_S falling with √ρ.
 
-    >>> weights_for(1.5, (1700, 76800))
-    (3428.0... , 3.0)
+    >>> weights_for(1.0, (800, 10000))
+    (600.0, 3.0)
     """
     long, short = max(shape), min(shape)
     ratio = (observed_fraction * long * max(1.0, BACKGROUND_SHARE * short)) ** 0.5
