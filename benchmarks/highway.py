@@ -138,7 +138,7 @@ def command(judge: Judge, *options: str) -> None:
     """The command line, from decoding to the score of what it wrote."""
     with tempfile.TemporaryDirectory() as place:
         target = Path(place) / "out"
-        words = ["separate", folder() / "highway" / "input", "-o", target, "--quiet", *options]
+        words = ["separate", str(folder() / "highway" / "input"), "-o", str(target), "--quiet", *options]
         subprocess.run([sys.executable, "-m", "rankwolf", *words], check=True)
         score = score_folder(target, Truth(folder() / "highway"))
         summary = json.loads((target / "summary.json").read_text())
@@ -193,15 +193,13 @@ def choices(judge: Judge) -> None:
     for area in (0.0, 0.0005, 0.002, 0.005):
         plain.show(f"least area {area:g} instead of 0.001", judge, replace(rule, least_area=area))
     plain.show("no morphology at all", judge, replace(rule, vote=1, fill_holes=False, least_area=0.0))
-    for sigmas in (1.0, 3.0, 5.0):
+    for sigmas in (1.0, 2.0, 5.0):
         ratio = sigmas / LIMIT_IN_SIGMAS
-        Trial(video, (ratio * lambda_L, ratio * lambda_S)).show(
-            f"lambda_S = {sigmas:g} sigma instead of 2", judge
-        )
-    for share in (0.0025, 0.04, 0.16):
-        Trial(video, ((share / 0.01) ** 0.5 * lambda_L, lambda_S)).show(
-            f"theta = {share:g} instead of 0.01", judge
-        )
+        trial = Trial(video, (ratio * lambda_L, ratio * lambda_S))
+        trial.show(f"lambda_S = {sigmas:g} sigma instead of {LIMIT_IN_SIGMAS:g}", judge)
+    for share in (0.002, 0.01, 0.02, 0.1):
+        trial = Trial(video, ((share / BACKGROUND_SHARE) ** 0.5 * lambda_L, lambda_S), max_seconds=600.0)
+        trial.show(f"theta = {share:g} instead of {BACKGROUND_SHARE:g}", judge)
     norm = float(np.linalg.norm(matrix.astype(np.float32)))
     for delta in (1e-3, 3e-3, 1e-2):
         weights = (delta * norm, delta * norm / max(shape) ** 0.5)
