@@ -130,8 +130,9 @@ def test_no_pickle_in_the_package(path):
 def fresh_python(code):
     """What a new interpreter prints, as JSON."""
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
+    assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
