@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import scipy.sparse
+
 from rankwolf import validation
 from rankwolf.problem import Constrained, Penalized, Problem, paper_weights
 from rankwolf.result import Decomposition
@@ -17,6 +19,7 @@ def decompose(
     X: Any,
     *,
     observed: Any = None,
+    implicit: str = "missing",
     lambdas: tuple[float, float] | None = None,
     delta: float | str = 1e-3,
     radii: tuple[float, float] | None = None,
@@ -40,6 +43,10 @@ def decompose(
         Any real dtype and memory order, or a masked array. It is not copied, and stays in its own dtype.
     observed : boolean array of shape (m, n), optional
         True where an entry was observed.
+    implicit : {"missing", "zeros"}
+        What the entries that a scipy.sparse matrix does not store are. ``"missing"``: only stored entries were observed
+        (ratings), and everything costs what is stored. ``"zeros"``: they are zeros like any other number (counts);
+        tiles are made dense one at a time, so time is that of a dense matrix and memory is not.
     lambdas : (λ_L, λ_S), optional
         Default: the paper's rule, λ_L = δρ‖P_Ω M‖_F and λ_S = δ√ρ‖P_Ω M‖_F/√max(m, n), ρ the observed fraction.
     delta : float or "auto"
@@ -48,7 +55,7 @@ def decompose(
     radii : (τ_L, τ_S), optional
         Solve the norm-constrained problem instead.
     method : str or Solver
-        ``"fw-t"``, ``"ista"``, ``"fista"`` for weights; ``"fw-p"`` for radii; ``"fw"`` for both; ``"auto"`` picks. A
+        ``"hybrid"``, ``"fw-t"``, ``"ista"``, ``"fista"`` for weights; ``"als"`` for a sparse matrix of observed entries; ``"fw-p"`` for radii; ``"fw"`` for both; ``"auto"`` picks. A
         solver object, such as ``rankwolf.solvers.FrankWolfe(step="line-search")``, carries its own settings.
     tol, stop : float, {"gap", "paper"}
         ``"gap"``: the certified relative distance to the optimum is at most ``tol``. ``"paper"``: the objective changed
@@ -81,9 +88,11 @@ def decompose(
         "decompose", lambdas=lambdas, delta=PAPER_DELTA if from_noise else delta, radii=radii, tol=tol, stop=stop,
         max_iter=max_iter, max_seconds=max_seconds, callback=callback, n_threads=n_threads,
     )  # fmt: skip
-    solver = choose_solver(method, settings.problem)
+    validation.check_choice("implicit", implicit, ("missing", "zeros"))
+    sparse = scipy.sparse.issparse(X) and implicit == "missing"
+    solver = choose_solver(method, settings.problem, sparse=sparse)
     generator = validation.check_rng(rng)
-    source = validation.check_source(X, observed, settings.threads)
+    source = validation.check_source(X, observed, settings.threads, implicit)
     if from_noise and lambdas is None and radii is None:
         problem: Problem = Penalized(*noise_weights(source, generator))
     else:
@@ -143,10 +152,19 @@ def check_settings(
 
 def choose_solver(
     method: str | Solver[Any, Any], problem: type[Penalized] | type[Constrained],
-    solvers: dict[str, type[Solver[Any, Any]]] = SOLVERS, where: str = "decompose",
+    solvers: dict[str, type[Solver[Any, Any]]] = SOLVERS, where: str = "decompose", sparse: bool = False,
 ) -> Solver[Any, Any]:  # fmt: skip
-    """The one of ``solvers`` that ``method`` names, if it solves this kind of problem; "auto" is the first."""
-    fitting = tuple(name for name, solver in solvers.items() if problem in solver.solves)
+    """The one of ``solvers`` that ``method`` names, if it solves this kind of problem; "auto" is the first.
+
+    ``sparse``: the data is a sparse matrix of observed entries.
+    """
+    fitting = tuple(
+        name for name, solver in solvers.items() if problem in solver.solves and solver.takes_sparse == sparse
+    )
+    if not fitting:
+        raise ValueError(
+            "The 'radii' parameter has no solver for a sparse matrix of observed entries. Give weights, or implicit='zeros'."
+        )
     if isinstance(method, Solver):
         solver = method
     elif not isinstance(method, str):
@@ -164,5 +182,10 @@ def choose_solver(
         raise ValueError(
             f"The method {solver.name!r} does not solve the problem that {given} define. "
             f"These do: {', '.join(map(repr, fitting))}."
+        )
+    if solver.takes_sparse != sparse:
+        raise ValueError(
+            f"The method {solver.name!r} {'does not take' if sparse else 'takes nothing but'} a sparse matrix of observed "
+            f"entries. For this data there are: {', '.join(map(repr, fitting))}."
         )
     return solver

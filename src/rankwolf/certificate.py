@@ -23,7 +23,7 @@ import scipy.linalg
 
 from rankwolf.lowrank import LowRank
 from rankwolf.oracles import nuclear
-from rankwolf.passes import Deflation, GramOfDual, HuberSums, MultiplyDual
+from rankwolf.passes import Deflation, GramOfDual, HuberSums, MultiplyDual, mirror
 from rankwolf.problem import Penalized, Problem
 from rankwolf.sensing import Measurements
 from rankwolf.sensing.checks import inner
@@ -32,16 +32,20 @@ from rankwolf.sources import Array, Source
 EXACT_COLUMNS = 4096
 RITZ_TOL = 1e-5
 RITZ_PASSES = 40
-# How exactly λ_max of a Gram matrix is worth knowing, by the item size of the tiles that it was added up from.
-RITZ_PRECISION = {4: 1e-8, 8: 1e-13}
+# Allowance for the rounding in a Gram matrix, relative, by the item size of the tiles that it is added up from.
+PRECISION = {4: 1e-6, 8: 1e-13}
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """A lower bound on the optimal value, and whether ‖Y‖₂ was bounded by proof or by a converged Ritz pair."""
+    """A lower bound on the optimal value, and whether ‖Y‖₂ was bounded by proof or by a converged Ritz pair.
+
+    ``witness``: right singular vectors of Y in which it is longest, for a solver that wants to know why a bound is low.
+    """
 
     lower_bound: float
     proved: bool
+    witness: Array | None = None
 
 
 def certify(
@@ -56,15 +60,16 @@ def certify(
     proved = source.shape[1] <= EXACT_COLUMNS
     if proved:
         sums = source.run(GramOfDual(right, threshold, deflation, source), left)
+        values, gram = sums.values, sums.gram()
+        del sums  # C alone may be most of the memory of a run
+        precision = PRECISION[source.dtype.itemsize]
         with source.blas_threads():
-            values, spectral_norm = (
-                sums.values,
-                _root_of_largest_eigenvalue(sums.gram, RITZ_PRECISION[source.dtype.itemsize]),
-            )
+            spectral_norm, witness = _root_of_largest_eigenvalue(gram, precision)
+        spectral_norm *= 1.0 + precision
     else:
-        values, spectral_norm = _converged_ritz_bound(source, left, right, threshold, deflation, rng)
+        values, spectral_norm, witness = _converged_ritz_bound(source, left, right, threshold, deflation, rng)
     bound = _lower_bound(problem, float(values[4]), float(values[5]), threshold, spectral_norm)
-    return Certificate(bound, proved), HuberSums(values[:4])
+    return Certificate(bound, proved, witness), HuberSums(values[:4])
 
 
 def _lower_bound(
@@ -95,7 +100,7 @@ def _certify_dual(problem: Problem, data: Measurements, y: Array, rng: np.random
     tall = G if G.shape[0] >= G.shape[1] else G.T
     proved = tall.shape[1] <= EXACT_COLUMNS
     if proved:
-        spectral_norm = _root_of_largest_eigenvalue(tall.T @ tall)
+        spectral_norm = _root_of_largest_eigenvalue(np.asfortranarray(tall.T @ tall))[0]
     else:
         start = rng.standard_normal((tall.shape[1], 8))
         pair = nuclear.leading_pair(lambda block: tall.T @ (tall @ block), start, RITZ_TOL, RITZ_PASSES, rng)
@@ -121,29 +126,42 @@ def dual_bound(problem: Problem, b: Array, y: Array, spectral_norm: float, large
     return 0.5 * slope * slope / squared
 
 
-def _root_of_largest_eigenvalue(gram: Array, precision: float = 1e-13) -> float:
-    """An upper bound on √λ_max(C), within a few ``precision``, proved by a Cholesky factorisation of cI − C."""
+def _root_of_largest_eigenvalue(gram: Array, precision: float = 1e-13) -> tuple[float, Array]:
+    """An upper bound on √λ_max(C), within a few ``precision``, proved by a Cholesky factorisation of cI − C.
+
+    And approximate leading eigenvectors.
+    """
     n = gram.shape[0]
     trace = float(np.trace(gram))
     if trace <= 0.0:
-        return 0.0
+        return 0.0, np.zeros((n, 0))
     rng = np.random.default_rng(0)
     start = rng.standard_normal((n, min(4, n)))
-    value = nuclear.leading_pair(lambda block: gram @ block, start, precision, 60, rng).upper ** 2
-    for slack in (10.0 * precision, 1e3 * precision, 1e5 * precision):
+    pair = nuclear.leading_pair(lambda block: gram @ block, start, precision, 60, rng)
+    value = pair.upper**2
+    for slack in (precision, 1e2 * precision, 1e4 * precision):
         bound = value * (1.0 + slack)
-        if _is_positive_definite(bound * np.eye(n) - gram):
-            return float(bound**0.5)
+        if _is_below(gram, bound):
+            return float(bound**0.5), pair.leading
     exact = float(scipy.linalg.eigvalsh(gram, subset_by_index=(n - 1, n - 1))[0])
-    return float((exact * (1.0 + 1e-12)) ** 0.5)
+    return float((exact * (1.0 + 1e-12)) ** 0.5), pair.leading
 
 
-def _is_positive_definite(matrix: Array) -> bool:
-    try:
-        scipy.linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
-    except np.linalg.LinAlgError:
-        return False
-    return True
+def _is_below(gram: Array, bound: float) -> bool:
+    """Whether bound·I − C has a Cholesky factorisation. C comes back as it was.
+
+    The factorisation works in the lower triangle, and the upper one is the copy to restore it from: C may be the largest
+    array of a run.
+    """
+    diagonal = np.diag_indices_from(gram)
+    kept = gram[diagonal]
+    np.negative(gram, out=gram)
+    gram[diagonal] += bound
+    info = scipy.linalg.lapack.dpotrf(gram, lower=True, clean=False, overwrite_a=True)[1]
+    np.negative(gram, out=gram)
+    gram[diagonal] = kept
+    mirror(gram)
+    return int(info) == 0
 
 
 def _converged_ritz_bound(
@@ -153,7 +171,7 @@ def _converged_ritz_bound(
     threshold: float,
     deflation: Deflation | None,
     rng: np.random.Generator,
-) -> tuple[Array, float]:
+) -> tuple[Array, float, Array]:
     values: list[Array] = []
 
     def gram_product(block: Array) -> Array:
@@ -163,4 +181,4 @@ def _converged_ritz_bound(
 
     start = rng.standard_normal((source.shape[1], 8))
     pair = nuclear.leading_pair(gram_product, start, RITZ_TOL, RITZ_PASSES, rng)
-    return values[0], pair.upper
+    return values[0], pair.upper, pair.leading

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse
 
 from rankwolf import kernels
@@ -17,14 +19,47 @@ from rankwolf.lowrank import LowRank
 from rankwolf.sources import Array, Source, Sums, Task
 
 
-def clip_tile(tile: Array, left: Array, right_t: Array, limit: float, values: Array | None = None) -> Array:
-    """G = clip(P_Ω(M − left·right_t), ±limit) of one tile; adds ‖G‖², ‖S‖₁, nnz(S), ⟨G, M⟩ to ``values``, if given."""
+def clip_tile(tile: Any, left: Array, right_t: Array, limit: float, values: Array | None = None) -> Any:
+    """G = clip(P_Ω(M − left·right_t), ±limit) of one tile; adds ‖G‖², ‖S‖₁, nnz(S), ⟨G, M⟩ to ``values``, if given.
+
+    G is dense for a dense tile, and a CSR array with the tile's places for a sparse one.
+    """
+    if scipy.sparse.issparse(tile):
+        return _clip_sparse_tile(tile, left, right_t, limit, values)
     work: Array = left @ right_t
     if values is None:
         kernels.clip_only(tile, work, limit)
     else:
         kernels.clip_residual(tile, work, limit, values)
     return work
+
+
+def _clip_sparse_tile(tile: Any, left: Array, right_t: Array, limit: float, values: Array | None) -> Any:
+    residual = sampled_residual(tile, left, np.ascontiguousarray(right_t.T))
+    clipped = np.clip(residual, -limit, limit)
+    if values is not None:
+        sparse = residual - clipped
+        values[0] += _dot(clipped, clipped)
+        values[1] += np.sum(np.abs(sparse), dtype=np.float64)
+        values[2] += np.count_nonzero(sparse)
+        values[3] += _dot(clipped, tile.data)
+    return with_entries(tile, clipped)
+
+
+def sampled_residual(tile: Any, left: Array, right: Array) -> Array:
+    """M − left·rightᵀ at the stored entries of a CSR tile."""
+    residual = np.empty_like(tile.data)
+    kernels.subtract_sampled(tile.data, tile.indices, tile.indptr, left, right, residual)
+    return residual
+
+
+def with_entries(tile: Any, entries: Array) -> scipy.sparse.csr_array:
+    """Other numbers at the places of a CSR tile."""
+    return scipy.sparse.csr_array((entries, tile.indices, tile.indptr), shape=tile.shape, copy=False)
+
+
+def _dot(a: Array, b: Array) -> float:
+    return float(np.einsum("i,i->", a, b, dtype=np.float64))
 
 
 def observed_share(tile: Array) -> Array:
@@ -351,37 +386,51 @@ def misfit_of_pair(source: Source, low_rank: LowRank, sparse: scipy.sparse.csr_a
     return source.run(MisfitOfPair(right, sparse), left, np.arange(source.shape[0])[:, None]).squared
 
 
+def mirror(matrix: Array) -> None:
+    """Copy the upper triangle of a square matrix to the lower one, in place."""
+    for j in range(matrix.shape[0] - 1):
+        matrix[j + 1 :, j] = matrix[j, j + 1 :]
+
+
 @dataclass
 class GramSums(Sums):
-    """YᵀY for a matrix Y of the data's size, a few scalars, and a panel in which tiles wait for a product."""
+    """The upper triangle of YᵀY for a matrix Y of the data's size, a few scalars, and a panel where tiles wait."""
 
     values: Array
-    gram: Array
+    upper: Array
     panel: Array
     waiting: int = 0
 
     def add(self, other: GramSums) -> None:
         """The panels are empty by now."""
         self.values += other.values
-        self.gram += other.gram
+        self.upper += other.upper
+
+    def gram(self) -> Array:
+        """YᵀY, in float64."""
+        matrix = self.upper.astype(np.float64, order="F")
+        mirror(matrix)
+        return matrix
 
 
 class GramTask(Task[GramSums]):
     """YᵀY where Y is made from the data tile by tile; tiles are gathered until a product is worth its call.
 
-    Memory: two n × n arrays for each thread.
+    Memory: n × n and a panel of 512 × n for each thread, in the panel's type.
     """
+
+    large_sums = True
 
     def __init__(self, source: Source, dtype: np.dtype[np.generic], values: int) -> None:
         self.columns, self.dtype, self.value_count = source.shape[1], dtype, values
-        self.panel_rows = max(source.tile_rows(), min(source.shape))
+        self.panel_rows = 0 if source.sparse else max(source.tile_rows(), min(512, source.shape[0]))
+        self._add_product = scipy.linalg.get_blas_funcs("syrk", dtype=dtype)
 
     def start(self) -> GramSums:
         """Zeros, and an empty panel."""
         n = self.columns
-        return GramSums(
-            np.zeros(self.value_count), np.zeros((n, n)), np.empty((self.panel_rows, n), self.dtype)
-        )
+        upper = np.zeros((n, n), self.dtype, order="F")
+        return GramSums(np.zeros(self.value_count), upper, np.empty((self.panel_rows, n), self.dtype))
 
     def visit(self, sums: GramSums, tile: Array, *rows: Array) -> None:
         """Make one tile of Y in the panel."""
@@ -394,7 +443,7 @@ class GramTask(Task[GramSums]):
         """Multiply what waits."""
         if sums.waiting:
             ready = sums.panel[: sums.waiting]
-            sums.gram += ready.T @ ready
+            sums.upper = self._add_product(1.0, ready.T, beta=1.0, c=sums.upper, overwrite_c=True)
             sums.waiting = 0
 
     @abstractmethod
@@ -414,15 +463,21 @@ class Deflation:
 
 
 def dual_tile(
-    tile: Array, left: Array, right_t: Array, limit: float, deflation: Deflation | None, values: Array
-) -> Array:
+    tile: Any, left: Array, right_t: Array, limit: float, deflation: Deflation | None, values: Array
+) -> Any:
     """Y for one tile; adds ‖G‖², ‖S‖₁, nnz(S), ⟨G, M⟩, ‖Y‖², ⟨Y, M⟩ to ``values``. Without a hint Y = G."""
     before = values[[0, 3]]
-    work = clip_tile(tile, left, right_t, limit, values)
+    work = clip_tile(tile, left, right_t, limit, values[:4])
     if deflation is None or deflation.excess.size == 0:
         values[4:] += values[[0, 3]] - before
         return work
     along = (work @ deflation.directions) * deflation.excess.astype(work.dtype)
+    if scipy.sparse.issparse(tile):
+        entries = np.clip(
+            sampled_residual(work, along, np.ascontiguousarray(deflation.directions)), -limit, limit
+        )
+        values[4:] += _dot(entries, entries), _dot(entries, tile.data)
+        return with_entries(tile, entries)
     work -= along @ deflation.directions.T
     kernels.clip_dual(tile, work, limit, values[4:])
     return work
@@ -434,6 +489,14 @@ class GramOfDual(GramTask):
     def __init__(self, right: Array, limit: float, deflation: Deflation | None, source: Source) -> None:
         super().__init__(source, source.dtype, values=6)
         self.right, self.limit, self.deflation = np.ascontiguousarray(right.T), limit, deflation
+
+    def visit(self, sums: GramSums, tile: Any, *rows: Array) -> None:
+        """A sparse tile is multiplied at once, at the cost of the squares of its rows' counts."""
+        if not scipy.sparse.issparse(tile):
+            return super().visit(sums, tile, *rows)
+        sparse = dual_tile(tile, rows[0], self.right, self.limit, self.deflation, sums.values)
+        sums.upper += (sparse.T @ sparse).toarray()
+        return None
 
     def fill(self, out: Array, values: Array, tile: Array, *rows: Array) -> None:
         """One tile of Y."""

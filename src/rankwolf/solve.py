@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwolf.assess import assess
+from rankwolf.assess import Assessment, assess
 from rankwolf.problem import Data, Penalized, Problem
 from rankwolf.result import Decomposition, Record, Status
 from rankwolf.solvers.base import Report, Solver
@@ -130,10 +130,11 @@ def solve(
             wants_more = callback is None or progress.call(callback, record)
             if status is Status.GAP_REACHED:
                 if iteration >= next_proof:
-                    result = finish(problem, source, solver, state, progress, status, rng)
+                    assessment = assess(source, problem, solver.solution(problem, source, state), rng)
+                    result = finish(problem, source, solver, assessment, progress, status)
                     if result.relative_gap <= rule.tol:
                         return result
-                    solver.learn(state, report.lower_bound, result.objective - result.gap)
+                    solver.learn(state, report.lower_bound, assessment.certificate)
                     # Odd and at least 3: Frank-Wolfe's bounds alternate, and a promise is about the iterate before.
                     next_proof = iteration + 3 + 2 * (iteration // 20)
                 status = progress.limit(record)
@@ -141,15 +142,14 @@ def solve(
                 status = Status.CALLBACK
             if status is not None:
                 break
-        return finish(problem, source, solver, state, progress, status or Status.ITERATION_LIMIT, rng)
+        assessment = assess(source, problem, solver.solution(problem, source, state), rng)
+        return finish(problem, source, solver, assessment, progress, status or Status.ITERATION_LIMIT)
 
 
 def finish(
-    problem: Problem, source: Data, solver: Solver[Any, Any], state: Any, progress: Progress, status: Status,
-    rng: np.random.Generator,
+    problem: Problem, source: Data, solver: Solver[Any, Any], assessment: Assessment, progress: Progress, status: Status
 ) -> Decomposition:  # fmt: skip
-    """Have the pair judged afresh, and wrap up what the run was."""
-    assessment = assess(source, problem, solver.solution(problem, source, state), rng)
+    """Wrap up what the run was."""
     objective, certificate = assessment.objective, assessment.certificate
     gap = max(objective - progress.prove(certificate.lower_bound), 0.0)
     relative_gap = progress.relative(gap, objective)

@@ -11,9 +11,10 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from rankwolf.problem import Penalized, Problem
-from rankwolf.sources import Array, InMemory, Source
+from rankwolf.sources import Array, InMemory, Source, SparseObserved, SparseZeros
 
 # Largest entries whose fourth powers float64 can hold: the oracle squares products with GᵀG.
 SCALE = (1e-60, 1e60)
@@ -28,8 +29,10 @@ def bad(name: str, rule: str, got: object, where: str = "decompose", remedy: str
     )
 
 
-def check_source(X: Any, observed: Any, n_threads: int) -> Source:
-    """Whatever X is, as a source; nothing is copied."""
+def check_source(X: Any, observed: Any, n_threads: int, implicit: str = "missing") -> Source:
+    """Whatever X is, as a source; nothing is copied but a sparse matrix that is not in sorted rows."""
+    if scipy.sparse.issparse(X):
+        return _checked(_sparse_source(X, observed, n_threads, implicit))
     data, observed = _as_array(X), _as_mask(observed)
     if isinstance(X, np.ma.MaskedArray):
         present = ~np.ma.getmaskarray(X)
@@ -40,7 +43,11 @@ def check_source(X: Any, observed: Any, n_threads: int) -> Source:
         raise bad("X", "of at least one row and one column", f"shape {data.shape}")
     if observed is not None:
         observed = _same_shape(observed, data)
-    source = InMemory(data, observed, n_threads)
+    return _checked(InMemory(data, observed, n_threads))
+
+
+def _checked(source: Source) -> Source:
+    """Finite, of a sensible scale, and not empty."""
     if source.summary.infinite:
         raise bad("X", "finite where it is observed", f"{source.summary.infinite} infinite entries",
                   remedy="NaN marks a missing entry.")  # fmt: skip
@@ -51,6 +58,20 @@ def check_source(X: Any, observed: Any, n_threads: int) -> Source:
         raise bad("X", f"of a scale between {SCALE[0]:g} and {SCALE[1]:g}, so that powers neither overflow nor vanish",
                   f"entries up to {largest:.3g}", remedy="Divide by a constant first.")  # fmt: skip
     return source
+
+
+def _sparse_source(X: Any, observed: Any, n_threads: int, implicit: str) -> Source:
+    if observed is not None:
+        remedy = "Its stored entries are the observed ones."
+        raise bad("observed", "None for a sparse matrix", type(observed).__name__, remedy=remedy)
+    if X.ndim != 2 or 0 in X.shape:
+        raise bad("X", "two-dimensional, with at least one row and one column", f"shape {X.shape}")
+    if X.dtype.kind not in "biuf":
+        raise bad("X", "an array of real numbers", f"dtype {X.dtype}")
+    try:
+        return (SparseObserved if implicit == "missing" else SparseZeros)(X, n_threads)
+    except (ValueError, IndexError) as error:
+        raise bad("X", "a sparse matrix whose indices are in order", f"one that is damaged ({error})") from error
 
 
 def check_scale(problem: Problem, norm: float, where: str = "decompose") -> None:

@@ -25,12 +25,14 @@ def norm(x: Array) -> float:
 class SingularPair:
     """An approximate leading right singular vector of G and its value.
 
-    ``value`` is a Ritz value, never above ‖G‖₂ but for rounding; some singular value lies in [value, upper].
+    ``value`` is a Ritz value, never above ‖G‖₂ but for rounding; some singular value lies in [value, upper]. The columns
+    of ``leading`` are this vector and the next best.
     """
 
     value: float
     upper: float
     right: Array
+    leading: Array
 
 
 class KrylovSpace:
@@ -59,7 +61,7 @@ class KrylovSpace:
         squared, coefficients = max(float(self._values[0]), 0.0), self._vectors[:, 0]
         right = self._basis @ coefficients
         residual = float(np.linalg.norm(self._products @ coefficients - squared * right))
-        return SingularPair(squared**0.5, (squared + residual) ** 0.5, right)
+        return SingularPair(squared**0.5, (squared + residual) ** 0.5, right, self.leading_vectors(8))
 
     def leading_vectors(self, count: int) -> Array:
         """The ``count`` best approximate singular vectors (fewer where the space is smaller)."""
@@ -108,7 +110,7 @@ def leading_pair(
     """
     space = KrylovSpace(start.shape[0])
     block: Array | None = np.linalg.qr(start)[0]
-    pair = SingularPair(0.0, 0.0, start[:, 0])
+    pair = SingularPair(0.0, 0.0, start[:, 0], start)
     for _ in range(max_products):
         if block is None:
             break

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rankwolf.solvers.alternating import Alternating
 from rankwolf.solvers.base import Report, Solution, Solver
 from rankwolf.solvers.frank_wolfe import FrankWolfe
 from rankwolf.solvers.fw_p import FrankWolfeProjection
@@ -13,11 +14,12 @@ from rankwolf.solvers.proximal_gradient import Fista, Ista
 
 SOLVERS: dict[str, type[Solver[Any, Any]]] = {
     solver.name: solver
-    for solver in (Hybrid, FrankWolfeThresholding, FrankWolfeProjection, FrankWolfe, Ista, Fista)
+    for solver in (Hybrid, FrankWolfeThresholding, FrankWolfeProjection, FrankWolfe, Ista, Fista, Alternating)
 }
 
 __all__ = [
     "SOLVERS",
+    "Alternating",
     "Fista",
     "FrankWolfe",
     "FrankWolfeProjection",

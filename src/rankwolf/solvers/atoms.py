@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 import numpy as np
@@ -146,10 +146,10 @@ def leading_atom(source: Source, state: AtomicState, tol: float, max_products: i
     sums: AtomSums = source.run(AlignAtom(right, state.limit), state.residual, state.left)
     length = float(sums.values[0]) ** 0.5
     if length == 0.0:
-        return Atom(SingularPair(0.0, 0.0, pair.right), right, 0.0, 0.0, 0.0)
+        return Atom(replace(pair, value=0.0, upper=0.0), right, 0.0, 0.0, 0.0)
     state.left /= length
     squared, dot_l, dot_s = sums.values[1] / length**2, sums.values[2] / length, sums.values[3] / length
-    return Atom(SingularPair(length, max(pair.upper, length), pair.right), right, squared, dot_l, dot_s)
+    return Atom(replace(pair, value=length, upper=max(pair.upper, length)), right, squared, dot_l, dot_s)
 
 
 def move(source: Source, state: AtomicState, step: float, radius: float, right: Array, limit: float) -> None:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 import scipy.sparse
 
+from rankwolf.certificate import Certificate
 from rankwolf.lowrank import LowRank
 from rankwolf.passes import Deflation
 from rankwolf.problem import Constrained, Penalized, Problem
@@ -60,6 +61,7 @@ class Solver(ABC, Generic[P, State]):
 
     name: ClassVar[str]
     solves: ClassVar[tuple[type[Penalized] | type[Constrained], ...]]
+    takes_sparse: ClassVar[bool] = False
 
     @abstractmethod
     def init(self, problem: P, source: Any, rng: np.random.Generator) -> State:
@@ -73,8 +75,8 @@ class Solver(ABC, Generic[P, State]):
     def report(self, problem: P, state: State) -> Report:
         """Numbers about the iterate; costs nothing."""
 
-    def learn(self, state: State, promised: float, proved: float) -> None:
-        """Called after a proof that was not enough, with the bound that was promised and the one that was proved."""
+    def learn(self, state: State, promised: float, certificate: Certificate) -> None:
+        """Called after a proof that was not enough, with the bound that was promised and what was proved."""
 
     @abstractmethod
     def solution(self, problem: P, source: Any, state: State) -> Any:

@@ -29,6 +29,7 @@ from math import inf
 
 import numpy as np
 
+from rankwolf.certificate import Certificate
 from rankwolf.lowrank import LowRank
 from rankwolf.oracles.nuclear import orthonormal_against, projected_svd
 from rankwolf.passes import Deflation, clip_tile, observed_share
@@ -230,10 +231,16 @@ class Hybrid(Solver[Penalized, HybridState]):
             state.best, bound, point.right.shape[1], round(float(values[2])), 1.0, expected_bound=expected
         )
 
-    def learn(self, state: HybridState, promised: float, proved: float) -> None:
-        """How much better the proof was than the Ritz bound, for the next expectation."""
+    def learn(self, state: HybridState, promised: float, certificate: Certificate) -> None:
+        """How much better or worse the proof was than the Ritz bound; and where Y was too long, as probes."""
         if state.best > promised:
-            state.proof_ratio = min(max((state.best - proved) / (state.best - promised), 1e-3), 1.0)
+            ratio = (state.best - certificate.lower_bound) / (state.best - promised)
+            state.proof_ratio = min(max(ratio, 1e-3), 1.0)
+        if certificate.witness is not None:
+            rank, width = state.thresholded.shape[1], state.basis.shape[1]
+            known = state.basis.astype(np.float64)
+            fresh = orthonormal_against(certificate.witness[:, : max(width - rank, 0) // 2], known, state.rng)
+            state.basis = np.hstack([known[:, : width - fresh.shape[1]], fresh]).astype(state.basis.dtype)
 
     def solution(self, problem: Penalized, source: Source, state: HybridState) -> Solution:
         """The best point, with the directions in which its G is too long."""

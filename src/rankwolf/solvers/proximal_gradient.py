@@ -133,9 +133,10 @@ class _ProximalGradient(Solver[Penalized, ProximalState]):
     """What ISTA and FISTA share: everything but the momentum.
 
     L is kept as factors, S and the S before it as arrays; L̂, Ŝ and the gradient exist one tile at a time. The partial
-    SVD is the cheaper one for the shape: subspace iteration on X from the last singular vectors, a pass of 4k operations
-    an entry each, until the Ritz values above the cut move by less than ``svd_tol``; or, where k is not small beside n,
-    eigenvectors of the n × n Gram matrix of X in float64, mn² operations and n³. The paper's rule says how many vectors.
+    SVD is the cheaper one for the shape. Subspace iteration on X from the last singular vectors costs a pass of 4k
+    operations an entry for k vectors, until the Ritz values above the cut move by less than ``svd_tol``; where k is not
+    small beside n, eigenvectors of the n × n Gram matrix of X in float64 are cheaper, mn² operations and n³. How many
+    vectors to compute is the paper's rule.
 
     ``bounds`` is for those who do not stop on the gap and would rather not pay for its estimate.
     """
@@ -195,7 +196,7 @@ class _ProximalGradient(Solver[Penalized, ProximalState]):
         # A pass costs 4·width an entry in the tile's type, about three are made; the Gram matrix n in float64, and more
         # than as much again for its eigenvectors.
         if 8 * width > n:
-            gram = source.run(GramOfStep(source, right, state.momentum), *rows).gram
+            gram = source.run(GramOfStep(source, right, state.momentum), *rows).gram()
             with source.blas_threads():
                 values, vectors = nuclear.leading_eigenpairs(gram, cut**2, state.count)
             state.vectors = vectors

@@ -22,9 +22,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from itertools import pairwise
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
+import scipy.sparse
 from threadpoolctl import ThreadpoolController
 
 from rankwolf import kernels
@@ -57,11 +58,12 @@ class Task(ABC, Generic[S]):
 
     ``depth`` is the number of columns that products with the tile have: a deep task gets taller tiles, so that adding
     up its n × depth sums costs little beside the products. A task that only looks at row-aligned arrays says so with
-    ``reads_data`` and is shown tiles without columns.
+    ``reads_data`` and is shown tiles without columns. One with ``large_sums`` gets as few of them as there are threads.
     """
 
     depth: int = 0
     reads_data: bool = True
+    large_sums: bool = False
 
     @abstractmethod
     def start(self) -> S:
@@ -94,7 +96,8 @@ class Describe(Task[DataSums]):
 
     def visit(self, sums: DataSums, tile: Array, *rows: Array) -> None:
         """Count and add."""
-        squares, observed, infinite, largest = kernels.describe_tile(tile)
+        entries = tile.data[None, :] if scipy.sparse.issparse(tile) else tile
+        squares, observed, infinite, largest = kernels.describe_tile(entries)
         sums.add(DataSums(squares, observed, infinite, [largest]))
 
 
@@ -114,7 +117,13 @@ def _blas() -> ThreadpoolController:
 
 
 class Source(ABC):
-    """Where the matrix lives. Subclasses say how a tile is read; running passes is the same for all of them."""
+    """Where the matrix lives. Subclasses say how a tile is read; running passes is the same for all of them.
+
+    ``sparse``: the tiles are CSR arrays of the observed entries. Only tasks that work through
+    :func:`rankwolf.passes.clip_tile` can visit them, and a solver says so by ``takes_sparse``.
+    """
+
+    sparse: ClassVar[bool] = False
 
     def __init__(
         self, shape: tuple[int, int], dtype: np.dtype[Any], transposed: bool, n_threads: int
@@ -166,7 +175,7 @@ class Source(ABC):
 
     def _groups(self, task: Task[S], rows: tuple[Array, ...]) -> Iterator[S]:
         tiles = self.tiles(task.depth)
-        count = min(GROUPS, len(tiles))
+        count = min(self.n_threads if task.large_sums else GROUPS, len(tiles))
         bounds = [len(tiles) * k // count for k in range(count + 1)] if count else [0]
         parts = [tiles[a:b] for a, b in pairwise(bounds)]
 

@@ -10,7 +10,7 @@ from rankwolf import kernels
 from rankwolf.sources.base import Array, Source
 
 # Integers up to 16 bits are exact in float32.
-_SINGLE = {np.dtype(name) for name in ("bool", "uint8", "int8", "uint16", "int16", "float16", "float32")}
+SINGLE = {np.dtype(name) for name in ("bool", "uint8", "int8", "uint16", "int16", "float16", "float32")}
 # Outside this range squares of float32 numbers over- or underflow.
 _SAFE_SINGLE = (1e-15, 1e15)
 
@@ -24,7 +24,7 @@ class InMemory(Source):
 
     def __init__(self, data: Array, observed: Array | None, n_threads: int) -> None:
         transposed = data.shape[0] < data.shape[1]
-        dtype = np.dtype(np.float32 if data.dtype in _SINGLE else np.float64)
+        dtype = np.dtype(np.float32 if data.dtype in SINGLE else np.float64)
         shape = (data.shape[1], data.shape[0]) if transposed else (data.shape[0], data.shape[1])
         super().__init__(shape, dtype, transposed, n_threads)
         self._user_data, self._user_observed = data, observed

@@ -1,0 +1,215 @@
+"""Alternating robust regressions for matrices of which little is observed: ratings, tables that are mostly empty.
+
+L = U Vᵀ with λ_L‖L‖_* = min (λ_L/2)(‖U‖² + ‖V‖²). For fixed V every row of U is a small robust regression on the row's
+own entries, which Newton's method solves exactly; then the same for V over the columns. A method that spreads its step
+over all m·n entries, as a proximal gradient does, would move an entry by its share of what is observed.
+
+The rank grows from below: when the regressions move little, the singular vectors of G beyond λ_L, which probes in the
+same passes approximate, are Frank-Wolfe's atoms and become new columns of V. Where none is left, the stationary point
+of the factors is the global optimum, because ‖G‖₂ ≤ λ_L closes the certificate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from rankwolf import kernels
+from rankwolf.certificate import Certificate
+from rankwolf.lowrank import LowRank
+from rankwolf.oracles.nuclear import orthonormal_against
+from rankwolf.passes import Deflation, clip_tile
+from rankwolf.problem import Penalized
+from rankwolf.solvers.base import Report, Solution, Solver
+from rankwolf.sources import Array, Source, SparseObserved, Sums, Task
+
+PROBES = 8
+# Newton steps for a row while the other factor moves on anyway.
+NEWTON_STEPS = 3
+# New directions at a time: a few, and with a growing rank more.
+NEW_DIRECTIONS = 4
+# A relative decrease of the objective below this calls for new directions.
+SETTLED = 1e-3
+# A direction of L that is this much weaker than the strongest one is on its way out.
+NEGLIGIBLE = 1e-7
+
+
+@dataclass
+class RegressionSums(Sums):
+    """‖G‖², ‖S‖₁, nnz(S), ⟨G, M⟩; UᵀU; GᵀG·probes."""
+
+    values: Array
+    gram: Array
+    product: Array
+
+
+class FitRows(Task[RegressionSums]):
+    """The rows' regressions on ``right``, then G at the result and its product with ``probes``. Rows: U (moved)."""
+
+    def __init__(self, problem: Penalized, right: Array, probes: Array, tol: float) -> None:
+        self.problem, self.tol = problem, tol
+        self.right, self.right_t = right, np.ascontiguousarray(right.T)
+        self.probes = probes.astype(right.dtype)
+
+    def start(self) -> RegressionSums:
+        """Zeros."""
+        rank = self.right.shape[1]
+        return RegressionSums(np.zeros(4), np.zeros((rank, rank)), np.zeros(self.probes.shape))
+
+    def visit(self, sums: RegressionSums, tile: Any, *rows: Array) -> None:
+        """One sparse tile."""
+        left, weights = rows[0], self.problem
+        if left.shape[1]:
+            kernels.fit_stored_rows(
+                tile.data, tile.indices, tile.indptr, self.right, weights.lambda_L, weights.lambda_S, self.tol,
+                NEWTON_STEPS, left,
+            )  # fmt: skip
+        wide = left.astype(np.float64, copy=False)
+        sums.gram += wide.T @ wide
+        if self.probes.shape[1]:
+            clipped = clip_tile(tile, left, self.right_t, weights.lambda_S, sums.values)
+            sums.product += clipped.T @ (clipped @ self.probes)
+
+
+@dataclass
+class AlternatingState:
+    """U and V, balanced: UᵀU = VᵀV = diag(singular values of L); the columns' side of the data; G on the probes."""
+
+    left: Array
+    right: Array
+    columns: SparseObserved
+    probes: Array
+    rng: np.random.Generator
+    values: Array = field(default_factory=lambda: np.zeros(4))
+    singular: Array = field(default_factory=lambda: np.zeros(0))
+    lengths: Array = field(default_factory=lambda: np.zeros(0))
+    objective: float = inf
+    last: float = inf
+    proof_ratio: float = 1.0
+
+
+class Alternating(Solver[Penalized, AlternatingState]):
+    """Alternating robust regressions with Frank-Wolfe's directions; see the module.
+
+    Cost of an iteration: two passes, each k·r² operations for every row or column with k stored entries and rank r,
+    and r³/3 for solving. State: the factors, and the matrix stored once more by columns.
+    """
+
+    name = "als"
+    solves = (Penalized,)
+    takes_sparse = True
+
+    def init(self, problem: Penalized, source: Source, rng: np.random.Generator) -> AlternatingState:
+        """L = 0."""
+        if not isinstance(source, SparseObserved):
+            raise ValueError(
+                "The method 'als' is for a sparse matrix of observed entries. Give another method."
+            )
+        m, n = source.shape
+        probes = np.linalg.qr(rng.standard_normal((n, min(PROBES, n))))[0]
+        state = AlternatingState(
+            np.zeros((m, 0), source.dtype), np.zeros((n, 0), source.dtype), source.by_columns(), probes, rng
+        )
+        for _ in range(3):  # the first directions should be worth their columns
+            self._fit_rows(problem, source, state)
+        state.last = state.objective
+        return state
+
+    def step(self, problem: Penalized, source: Source, state: AlternatingState) -> AlternatingState:
+        """Where the last step moved little, new directions and rows for them; then columns, then rows."""
+        settled = state.last - state.objective <= SETTLED * state.objective
+        state.last = state.objective
+        if settled and self._add_directions(problem, state):
+            self._fit_rows(problem, source, state)
+        if state.left.shape[1]:
+            task = FitRows(problem, state.left, np.zeros((source.shape[0], 0)), 1e-9)
+            state.columns.run(task, state.right)
+            source.passes += 1
+        self._fit_rows(problem, source, state)
+        return state
+
+    def report(self, problem: Penalized, state: AlternatingState) -> Report:
+        """F(L), and the bound that the probes' Ritz values promise."""
+        longest = float(state.lengths[0]) if state.lengths.size else 0.0
+        bound = problem.dual_value(float(state.values[3]), float(state.values[0]), longest)
+        expected = state.objective - state.proof_ratio * (state.objective - bound)
+        nonzeros = round(float(state.values[2]))
+        return Report(state.objective, bound, state.singular.size, nonzeros, 1.0, expected_bound=expected)
+
+    def learn(self, state: AlternatingState, promised: float, certificate: Certificate) -> None:
+        """How much worse or better the proof was than what the probes promised."""
+        if state.objective > promised:
+            ratio = (state.objective - certificate.lower_bound) / (state.objective - promised)
+            state.proof_ratio = min(max(ratio, 1e-2), 1e2)
+
+    def solution(self, problem: Penalized, source: Source, state: AlternatingState) -> Solution:
+        """U Vᵀ, with the probes along which G is too long."""
+        long = state.lengths > problem.lambda_L
+        directions = state.probes[:, long].astype(source.dtype)
+        deflation = Deflation(directions, 1.0 - problem.lambda_L / state.lengths[long])
+        return Solution(LowRank.from_factors(state.left, state.right), problem.lambda_S, None, deflation)
+
+    @staticmethod
+    def _fit_rows(problem: Penalized, source: Source, state: AlternatingState) -> None:
+        """U for V, what the objective needs, one step of subspace iteration on GᵀG; then balance."""
+        sums = source.run(FitRows(problem, state.right, state.probes, 1e-9), state.left)
+        state.values = sums.values
+        projected = state.probes.T @ sums.product
+        squared, vectors = np.linalg.eigh(0.5 * (projected + projected.T))
+        # Ritz values belong to the probes that were multiplied; the next ones are their images.
+        state.lengths = np.sqrt(np.maximum(squared[::-1], 0.0))
+        state.probes = orthonormal_against(
+            _widened(sums.product @ vectors[:, ::-1], PROBES + state.left.shape[1] // 2, state.rng),
+            np.zeros((source.shape[1], 0)), state.rng,
+        )  # fmt: skip
+        _balance(state, sums.gram)
+        nuclear_norm = float(np.sum(state.singular))
+        state.objective = problem.objective(float(sums.values[0]), nuclear_norm, float(sums.values[1]))
+
+    @staticmethod
+    def _add_directions(problem: Penalized, state: AlternatingState) -> bool:
+        """Columns √(σ − λ_L)·v of V for directions v of G beyond λ_L, with zeros in U; False where there are none."""
+        most = max(NEW_DIRECTIONS, state.left.shape[1] // 2)
+        count = min(int(np.count_nonzero(state.lengths > (1.0 + 1e-6) * problem.lambda_L)), most)
+        if count == 0:
+            return False
+        weights = np.sqrt(state.lengths[:count] - problem.lambda_L)
+        new = (state.probes[:, :count] * weights).astype(state.right.dtype)
+        state.right = np.ascontiguousarray(np.hstack([state.right, new]))
+        state.left = np.ascontiguousarray(
+            np.hstack([state.left, np.zeros((state.left.shape[0], count), state.left.dtype)])
+        )
+        return True
+
+
+def _widened(block: Array, count: int, rng: np.random.Generator) -> Array:
+    """With random columns added, up to ``count``: as the rank grows, more directions are watched."""
+    n, have = block.shape
+    fresh = rng.standard_normal((n, max(0, min(count, n) - have)))
+    return np.hstack([block, fresh])
+
+
+def _balance(state: AlternatingState, left_gram: Array) -> None:
+    """Turn the factors so that UᵀU = VᵀV = diag(s), from their Gram matrices alone; drop what has vanished."""
+    if state.left.shape[1] == 0:
+        state.singular = np.zeros(0)
+        return
+    right = state.right.astype(np.float64)
+    values_l, vectors_l = np.linalg.eigh(left_gram)
+    values_r, vectors_r = np.linalg.eigh(right.T @ right)
+    root_l, root_r = np.sqrt(np.maximum(values_l, 0.0)), np.sqrt(np.maximum(values_r, 0.0))
+    # U = Q_l·A, V = Q_r·B with A = root_l·vectors_lᵀ: the singular values of U Vᵀ are those of A·Bᵀ.
+    a, b = root_l[:, None] * vectors_l.T, root_r[:, None] * vectors_r.T
+    p, singular, q_t = np.linalg.svd(a @ b.T)
+    keep = singular > NEGLIGIBLE * max(float(singular[0]), np.finfo(float).tiny)
+    singular = singular[keep]
+    # U·X = Q_l·p·√s for X = Bᵀ q / √s, and V likewise: no inverse of a Gram matrix.
+    turn_left = b.T @ q_t.T[:, keep] / np.sqrt(singular)
+    turn_right = a.T @ p[:, keep] / np.sqrt(singular)
+    dtype = state.left.dtype
+    state.left = np.ascontiguousarray(state.left @ turn_left.astype(dtype))
+    state.right = np.ascontiguousarray((right @ turn_right).astype(dtype))
+    state.singular = singular

@@ -1,0 +1,154 @@
+"""The hybrid solver: the same optimum as everybody else's, from any start, downhill, proved."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import tracemalloc
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import reference
+from PIL import Image
+from test_optimum import CASES, SLACK, instance, run, weights_optimum
+
+import rankwolf as rw
+from rankwolf.problem import Penalized
+from rankwolf.solvers import Hybrid, hybrid
+from rankwolf.sources import InMemory
+
+
+def scene(seed, m=90, n=40, rank=3, dtype=np.float64, observed=1.0):
+    M, seen = reference.corrupted(seed, m, n, rank=rank, observed=observed)
+    return M.astype(dtype), seen
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_agrees_with_cvxpy(case):
+    M, seen, weights = instance(*case)
+    fit = run(M, seen, lambdas=weights, method="hybrid", tol=1e-7, max_iter=20_000)
+    best = weights_optimum(*case)
+    assert fit.status is rw.Status.GAP_REACHED
+    assert abs(fit.objective - best) <= SLACK * best
+    assert fit.gap >= fit.objective - best - SLACK * best
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_a_hundred_seeds_agree_with_exact_fista(block):
+    for seed in range(10 * block, 10 * block + 10):
+        M, _ = reference.corrupted(seed, 24, 15, rank=2, observed=1.0)
+        ours = rw.decompose(M, delta=0.05, method="hybrid", tol=1e-7, max_iter=20_000, rng=seed, n_threads=1)
+        theirs = rw.decompose(M, delta=0.05, method="fista", tol=1e-7, max_iter=20_000, rng=0, n_threads=1)
+        assert ours.status is theirs.status is rw.Status.GAP_REACHED
+        assert ours.objective == pytest.approx(theirs.objective, rel=1e-6)
+
+
+@pytest.mark.parametrize("observed", [1.0, 0.5])
+def test_the_objective_never_rises(observed):
+    M, seen = scene(1, observed=observed)
+    fit = rw.decompose(M, observed=seen, delta=0.02, method="hybrid", tol=1e-8, rng=0)
+    objectives = [record.objective for record in fit.history]
+    assert len(objectives) > 5
+    assert all(after <= before for before, after in pairwise(objectives))
+
+
+def test_a_start_without_the_right_directions_still_ends_at_the_global_optimum():
+    """V orthogonal to the data's row space, and probes too: Frank-Wolfe's directions have to be found."""
+    M, _ = scene(2)
+    problem, source = Penalized(4.0, 0.5), InMemory(M, None, 1)
+    best = rw.decompose(M, lambdas=(4.0, 0.5), method="fista", tol=1e-8, max_iter=20_000).objective
+    right = np.linalg.svd(M)[2]
+    wrong, probes = right[-3:].T * 2.0, right[-11:].T
+    solver, rng = Hybrid(), np.random.default_rng(0)
+    state = hybrid._start(source, np.ascontiguousarray(wrong), np.ascontiguousarray(probes), rng)
+    for _ in range(400):
+        state = solver.step(problem, source, state)
+    assert state.best == pytest.approx(best, rel=1e-7)
+
+
+def test_eight_digits_in_double_and_four_in_single_precision():
+    M, _ = scene(3)
+    assert rw.decompose(M, delta=0.02, method="hybrid", tol=1e-8, rng=0).status is rw.Status.GAP_REACHED
+    single = rw.decompose(M.astype(np.float32), delta=0.02, method="hybrid", tol=1e-4, rng=0)
+    assert single.status is rw.Status.GAP_REACHED
+    assert single.low_rank.dtype == np.float32
+
+
+def test_more_than_single_precision_can_give_is_said_to_be_so():
+    M, _ = scene(3, dtype=np.float32)
+    fit = rw.decompose(M, delta=0.02, method="hybrid", tol=1e-12, rng=0)
+    assert fit.status is rw.Status.NO_PROGRESS
+    assert fit.relative_gap < 1e-4
+
+
+def test_auto_is_hybrid_for_weights_and_fw_p_for_radii():
+    M, _ = scene(4)
+    assert rw.decompose(M, delta=0.02).method == "hybrid"
+    assert rw.decompose(M, radii=(5.0, 5.0), max_iter=2).method == "fw-p"
+
+
+def test_the_sample_start_is_used_on_tall_data_and_ends_at_the_same_optimum():
+    M, seen = scene(5, m=9000, n=20, observed=0.7)
+    fit = rw.decompose(M, observed=seen, delta=0.02, tol=1e-6, rng=0)
+    again = rw.decompose(M, observed=seen, delta=0.02, tol=1e-6, rng=7)
+    assert fit.objective == pytest.approx(again.objective, rel=2e-6)
+    assert fit.passes < 200
+
+
+def test_same_seed_same_bytes_whatever_the_threads():
+    M, seen = scene(6, m=4000, n=100, dtype=np.float32, observed=0.8)
+    fits = [
+        rw.decompose(M, observed=seen, delta=0.02, tol=1e-2, rng=3, n_threads=threads)
+        for threads in (1, 2, 2)
+    ]
+    assert fits[0].low_rank.u.tobytes() == fits[1].low_rank.u.tobytes() == fits[2].low_rank.u.tobytes()
+
+
+def test_the_state_is_small():
+    """uint8 in, nothing of the matrix's size as float32 on the way: tracemalloc sees NumPy's allocations."""
+    rng = np.random.default_rng(0)
+    background = rng.integers(40, 200, (1, 20_000))
+    frames = (background + rng.integers(0, 3, (800, 20_000))).astype(np.uint8)
+    rw.decompose(frames[:50, :500], max_iter=2)
+    tracemalloc.start()
+    fit = rw.decompose(frames, tol=1e-2, rng=0, n_threads=1)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert fit.low_rank.rank <= 8
+    assert peak < frames.size
+
+
+def test_an_interrupt_ends_a_run_between_tiles():
+    code = """
+    import numpy as np, rankwolf as rw
+    M = np.random.default_rng(0).standard_normal((60000, 800)).astype(np.float32)
+    rw.decompose(M[:100], max_iter=1)
+    print("started", flush=True)
+    rw.decompose(M, delta=1e-4, tol=1e-12, max_iter=100000)
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert process.stdout.readline() == "started\n"
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=3)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode != 0
+    assert "KeyboardInterrupt" in errors
+
+
+@pytest.mark.realdata
+def test_faces_in_a_dozen_passes(data_folder):
+    images = [
+        np.asarray(Image.open(path)).ravel() for path in sorted((data_folder / "faces/yaleB01").glob("*.pgm"))
+    ]
+    fit = rw.decompose(np.stack(images), delta=0.01, tol=1e-3, rng=0)
+    assert fit.status is rw.Status.GAP_REACHED
+    assert fit.passes <= 12
+    assert fit.objective == pytest.approx(3.927e8, rel=2e-3)
