@@ -135,8 +135,10 @@ def solve(
                     if result.relative_gap <= rule.tol:
                         return result
                     solver.learn(state, report.lower_bound, assessment.certificate)
-                    # Odd and at least 3: Frank-Wolfe's bounds alternate, and a promise is about the iterate before.
-                    next_proof = iteration + 3 + 2 * (iteration // 20)
+                    # A solver that learns says itself when to try again. For the others odd and at least 3:
+                    # Frank-Wolfe's bounds alternate, and a promise is about the iterate before.
+                    learns = report.expected_bound > -inf
+                    next_proof = iteration + (1 + iteration // 10 if learns else 3 + 2 * (iteration // 20))
                 status = progress.limit(record)
             if status is None and not wants_more:
                 status = Status.CALLBACK

@@ -178,7 +178,7 @@ class HybridState:
     t: float = 1.0
     momentum: float = 0.0
     relaxed: bool = True
-    proof_ratio: float = 0.3
+    proof_ratio: float = 0.4
 
 
 class Hybrid(Solver[Penalized, HybridState]):
@@ -342,7 +342,7 @@ def _threshold(
 ) -> None:
     """Step 3: L⁺ = Ũ·D_λL(ŨᵀX), Ũ an orthonormal basis of B."""
     sums = point.sums
-    with source.blas_threads():
+    with source.blas_threads(source.shape[1]):
         turn, singular, vectors = projected_svd(
             sums.gram, point.right.astype(np.float64) @ sums.mixed + sums.cross
         )

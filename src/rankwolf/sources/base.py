@@ -34,6 +34,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 # A tile and its clipped copy should stay in a core's own cache (1 to 2 MB on current machines).
 TILE_BYTES = 512 * 1024
+# Below this, starting and joining BLAS threads costs more than they save.
+THREADED_SIZE = 1500
 # Rows that a sample takes in a row.
 RUN = 8
 # Fixed, so that the order of additions does not depend on the number of threads.
@@ -206,9 +208,9 @@ class Source(ABC):
             yield
 
     @contextmanager
-    def blas_threads(self) -> Iterator[None]:
-        """For dense linear algebra between passes: as many BLAS threads as the run may use."""
-        with _blas().limit(limits=self.n_threads, user_api="blas"):
+    def blas_threads(self, size: int) -> Iterator[None]:
+        """For dense linear algebra between passes, of matrices with ``size`` rows: threads where they pay."""
+        with _blas().limit(limits=self.n_threads if size >= THREADED_SIZE else 1, user_api="blas"):
             yield
 
     @cached_property
