@@ -96,3 +96,9 @@ def test_each_step_can_be_turned_off():
     assert not moving(distance, None, 10.0, MaskRule(threshold=10.0, vote=1, least_area=0.002))[30, 30]
     assert plain.level(99.0) == 10.0
     assert MaskRule().level(2.0) == 12.0
+
+
+@pytest.mark.parametrize(("height", "side"), [(60, 3), (120, 3), (240, 5), (288, 7), (576, 7), (1080, 7)])
+def test_larger_pictures_ask_more_neighbours(height, side):
+    assert MaskRule().side(height, 2 * height) == MaskRule().side(2 * height, height) == side
+    assert MaskRule(vote=1).side(height, height) == 1

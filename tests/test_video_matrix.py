@@ -60,6 +60,18 @@ def test_noise_between_frames(sigma, objects):
     assert found == pytest.approx(noise.temporal_noise(video.matrix, present), rel=0.05)
 
 
+@pytest.mark.parametrize("sigma", [2.0, 5.0])
+def test_noise_inside_a_frame(sigma):
+    """Slopes do not disturb it, texture adds."""
+    rng = np.random.default_rng(0)
+    y, x = np.mgrid[:100, :120]
+    smooth = 128.0 + 0.5 * y - 0.4 * x + rng.normal(0.0, sigma, (4, 100, 120))
+    assert noise.spatial_noise(np.rint(smooth).astype(np.uint8)) == pytest.approx(sigma, rel=0.05)
+    video = Scene(height=60, width=80, n_frames=4, noise=sigma).render().frames
+    assert sigma < noise.spatial_noise(video) < 2.5 * sigma
+    assert noise.spatial_noise(np.zeros((2, 2, 2), np.uint8)) == noise.LEAST_NOISE
+
+
 def test_noise_of_what_has_none():
     assert noise.temporal_noise(np.full((10, 20), 128, np.uint8)) == noise.LEAST_NOISE
     assert noise.temporal_noise(np.full((10, 20), 255, np.uint8)) == noise.LEAST_NOISE

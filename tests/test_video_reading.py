@@ -51,7 +51,7 @@ def test_lossless_video_comes_back_bit_for_bit(tmp_path):
     frames = scene().frames[:20]
     reader, seen = read(write_video(tmp_path / "a.mkv", frames, "ffv1"))
     np.testing.assert_array_equal(seen, frames)
-    assert (reader.height, reader.width, reader.channels, reader.rate) == (60, 80, 1, 10)
+    assert (reader.height, reader.width, reader.channels, reader.rate) == (96, 128, 1, 10)
     assert reader.losses(strict=True) is None
 
 
@@ -72,8 +72,8 @@ def test_selection_of_frames(tmp_path):
 def test_h264_and_scale(tmp_path):
     frames = scene().frames[:12]
     reader, seen = read(write_video(tmp_path / "a.mp4", frames), scale=0.5)
-    assert seen.shape == (12, 30, 40)
-    smaller = frames.reshape(12, 30, 2, 40, 2).mean(axis=(2, 4))
+    assert seen.shape == (12, 48, 64)
+    smaller = frames.reshape(12, 48, 2, 64, 2).mean(axis=(2, 4))
     assert np.abs(seen - smaller).mean() < 2.0
     assert reader.exact
 
@@ -110,7 +110,7 @@ def test_mixed_sizes_name_the_first_odd_one(tmp_path):
     folder = write_images(tmp_path / "images", scene().frames[:12])
     Image.fromarray(np.zeros((10, 11), np.uint8)).save(folder / "frame10.png")
     Image.fromarray(np.zeros((10, 11), np.uint8)).save(folder / "frame11.png")
-    with pytest.raises(ValueError, match=r"'frame0.png' is 80 × 60, 'frame10.png' is 11 × 10"):
+    with pytest.raises(ValueError, match=r"'frame0.png' is 128 × 96, 'frame10.png' is 11 × 10"):
         open_frames(folder, Selection())
 
 
@@ -141,7 +141,7 @@ def test_array_files(tmp_path, suffix, dtype):
     else:
         np.savez_compressed(path, frames=frames, other=np.zeros(3))
     np.testing.assert_array_equal(read(path, start=Moment(1), every=3)[1], scene().frames[1:9:3])
-    assert read(path, color=True)[1].shape == (9, 60, 80, 3)
+    assert read(path, color=True)[1].shape == (9, 96, 128, 3)
 
 
 @pytest.mark.parametrize(
@@ -214,18 +214,18 @@ def test_a_small_loss_is_a_warning(tmp_path):
 
 
 def test_region_of_interest(tmp_path):
-    region = np.zeros((60, 80), np.uint8)
+    region = np.zeros((96, 128), np.uint8)
     region[10:30, 20:50] = 255
     Image.fromarray(region).save(tmp_path / "roi.png")
-    picture = Picture(60, 80, 1, read_region(tmp_path / "roi.png", 60, 80))
+    picture = Picture(96, 128, 1, read_region(tmp_path / "roi.png", 96, 128))
     frame = scene().frames[0]
     row = picture.to_row(frame)
     assert row.size == picture.columns == 20 * 30
     back = picture.to_frame(row, outside=7)
     np.testing.assert_array_equal(back, np.where(region > 0, frame, 7))
-    colour = Picture(60, 80, 3, picture.region)
+    colour = Picture(96, 128, 3, picture.region)
     thrice = np.repeat(frame[..., None], 3, axis=2)
     np.testing.assert_array_equal(colour.to_frame(colour.to_row(thrice))[10:30, 20:50], thrice[10:30, 20:50])
-    Image.fromarray(np.zeros((60, 80), np.uint8)).save(tmp_path / "black.png")
+    Image.fromarray(np.zeros((96, 128), np.uint8)).save(tmp_path / "black.png")
     with pytest.raises(ValueError, match="black everywhere"):
-        read_region(tmp_path / "black.png", 60, 80)
+        read_region(tmp_path / "black.png", 96, 128)

@@ -108,9 +108,8 @@ def _add_mask(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--vote",
         type=int,
-        default=5,
         metavar="N",
-        help="a pixel follows most of its N × N neighbours; 1 is off (default: %(default)s)",
+        help="a pixel follows most of its N × N neighbours; 1 is off (default: 3, 5 or 7, by size)",
     )
     group.add_argument(
         "--keep-holes", action="store_true", help="do not fill what is enclosed by moving pixels"
@@ -190,7 +189,7 @@ def job_of(arguments: argparse.Namespace) -> Job:
         raise ValueError(f"--scale must be above 0 and at most 16. Got {arguments.scale:g} instead.")
     if arguments.sample is not None and not 0.0 < arguments.sample <= 1.0:
         raise ValueError(f"--sample must be above 0 and at most 1. Got {arguments.sample:g} instead.")
-    if arguments.vote < 1 or arguments.vote % 2 == 0:
+    if arguments.vote is not None and (arguments.vote < 1 or arguments.vote % 2 == 0):
         raise ValueError(f"--vote must be odd and at least 1. Got {arguments.vote} instead.")
     if arguments.model is not None and (arguments.mask is not None or arguments.sample is not None):
         raise ValueError("--model brings its own region of interest: --mask and --sample do not go with it.")

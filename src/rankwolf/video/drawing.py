@@ -114,21 +114,29 @@ def write_pictures(
     Frames of a block are separated side by side, each sink encodes in a thread of its own, and a block waits until
     the one before is written: no more than two blocks of pictures are in memory.
     """
-    with ThreadPoolExecutor(n_threads) as workers, ThreadPoolExecutor(max(1, len(sinks))) as writers:
-        writing: list[Future[None]] = []
-        for block in blocks:
-            done = list(workers.map(lambda i, b=block: _of_block(separator, b, i), range(len(block.frames))))
+    try:
+        with ThreadPoolExecutor(n_threads) as workers, ThreadPoolExecutor(max(1, len(sinks))) as writers:
+            writing: list[Future[None]] = []
+            for block in blocks:
+                done = list(
+                    workers.map(lambda i, b=block: _of_block(separator, b, i), range(len(block.frames)))
+                )
+                for future in writing:
+                    future.result()
+                writing = [
+                    writers.submit(_write, sink, [getattr(p, name) for p in done])
+                    for name, sink in sinks.items()
+                ]
+                for pictures in done:
+                    visit(pictures)
             for future in writing:
                 future.result()
-            writing = [
-                writers.submit(_write, sink, [getattr(p, name) for p in done]) for name, sink in sinks.items()
-            ]
-            for pictures in done:
-                visit(pictures)
-        for future in writing:
-            future.result()
-    for sink in sinks.values():
-        sink.close()
+        for sink in sinks.values():
+            sink.close()
+    except BaseException:
+        for sink in sinks.values():
+            sink.abandon()
+        raise
 
 
 def _of_block(separator: Separator, block: Block, i: int) -> Pictures:

@@ -6,8 +6,9 @@ little for a mask. The mask therefore looks at the residual M − L itself. Its 
 measured after the solve: it contains what L does not follow (leaves, flicker, compression), and half of all
 pixels would have to move before it broke down. A pixel is suspicious where |M − L| > 6σ, in any of its channels.
 
-**The vote.** A pixel moves when most of its observed neighbours in a 5 × 5 square are suspicious. Without missing
-pixels this is a median filter; with them it still works, and it fills what ``--sample`` left out.
+**The vote.** A pixel moves when most of its observed neighbours in a square are suspicious. Without missing pixels this
+is a median filter; with them it still works, and it fills what ``--sample`` left out. The square has a side of 3, 5 or
+7, about a fiftieth of the shorter side of the picture.
 
 **Holes and specks.** What is enclosed by moving pixels moves too; what covers less than a thousandth of the picture
 is taken for noise.
@@ -31,17 +32,25 @@ SAMPLED_FRAMES, SAMPLED_COLUMNS = 200, 20000
 
 @dataclass(frozen=True)
 class MaskRule:
-    """How a residual becomes a mask. ``threshold`` in gray levels, or None: ``sigmas`` times the residual's noise."""
+    """How a residual becomes a mask.
+
+    ``threshold`` is in gray levels, or None: ``sigmas`` times the residual's noise. ``vote`` is the side of the square
+    in which neighbours vote, or None: by the size of the picture; 1 is no vote. ``least_area`` is a share of it.
+    """
 
     threshold: float | None = None
     sigmas: float = 6.0
-    vote: int = 5
+    vote: int | None = None
     fill_holes: bool = True
     least_area: float = 0.001
 
     def level(self, noise: float) -> float:
         """The threshold in gray levels."""
         return self.sigmas * noise if self.threshold is None else self.threshold
+
+    def side(self, height: int, width: int) -> int:
+        """The side of the square of neighbours."""
+        return min(7, 2 * max(1, round(min(height, width) / 100)) + 1) if self.vote is None else self.vote
 
 
 def residual_noise(residual: Array) -> float:
@@ -55,7 +64,8 @@ def moving(distance: Array, observed: Array | None, level: float, rule: MaskRule
     suspicious = distance > level
     if observed is not None:
         suspicious &= observed
-    mask = suspicious if rule.vote < 2 else majority(suspicious, observed, rule.vote)
+    side = rule.side(*distance.shape)
+    mask = suspicious if side < 2 else majority(suspicious, observed, side)
     if not mask.any():
         return mask
     if rule.fill_holes:

@@ -1,7 +1,11 @@
 """New frames with a saved result: the factor of the pixels stays, each frame only finds its own few coefficients.
 
-For a frame m and L = U Vᵀ with V from the result this is min over u of Σ Huber_λS(m − V u) + (λ_L/2)‖u‖², solved by
+For a frame m and L = U Vᵀ with V from the result this is min over u of Σ Huber_λS(m − V u) + (λ/2)‖u‖², solved by
 :func:`rankwolf.rows.fit_rows`; nothing of the old video is needed, and no frame waits for another.
+
+With λ = λ_L this is what the whole problem asks of each of its rows. But there λ_L had to find the rank as well, and it
+shrinks directions that the old video used little: a lamp that was rarely on comes out too dark. For new frames the rank
+is known, and a tenth of λ_L is enough to keep weak directions from fitting noise.
 """
 
 from __future__ import annotations
@@ -22,6 +26,8 @@ from rankwolf.video.picture import Picture, read_region
 from rankwolf.video.reading import Reader
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+SHRINKAGE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +90,7 @@ def blocks_by_model(model: Model, reader: Reader, rows_at_once: int) -> Iterator
     first = 0
     while batch := list(islice(rows, rows_at_once)):
         frames = np.stack(batch)
-        left = fit_rows(frames.astype(np.float32), model.right, model.lambda_L, model.lambda_S, tol=1e-4)
+        ridge = SHRINKAGE * model.lambda_L
+        left = fit_rows(frames.astype(np.float32), model.right, ridge, model.lambda_S, tol=1e-4)
         yield Block(first, frames, None, left @ model.right.T)
         first += len(batch)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,7 +21,13 @@ from rankwolf.validation import check_threads
 from rankwolf.video.drawing import Block, Pictures, Separator, median_background, rows_at_once, write_pictures
 from rankwolf.video.mask import MaskRule, residual_noise, sample_residual
 from rankwolf.video.model import Model, blocks_by_model
-from rankwolf.video.noise import temporal_noise, weights_for
+from rankwolf.video.noise import (
+    MOST_VIDEO_RATIO,
+    PHOTOGRAPH_DELTA,
+    spatial_noise,
+    temporal_noise,
+    weights_for,
+)
 from rankwolf.video.picture import Picture, read_region
 from rankwolf.video.reading import Reader, Selection, open_frames
 from rankwolf.video.store import FrameStore, available_memory
@@ -60,6 +67,11 @@ class SolveSettings:
     seed: int = 0
     n_threads: int | None = None
 
+    @property
+    def rule(self) -> str | None:
+        """Where the weights come from, if not from the data."""
+        return "given" if self.lambdas is not None else None if self.delta is None else "paper"
+
 
 @dataclass(frozen=True)
 class Job:
@@ -86,6 +98,26 @@ class Clip:
     frames: Array
     present: Array | None = None
 
+    @cached_property
+    def noise(self) -> float:
+        """Between one frame and the next, in gray levels."""
+        return temporal_noise(self.frames, self.present)
+
+    @cached_property
+    def is_video(self) -> bool:
+        """Whether frames follow each other in time, or are photographs in any order."""
+        few = self.frames[:: max(1, len(self.frames) // 20)]
+        planes = [self.picture.to_frame(row).reshape(*self.picture.shape[:2], -1)[..., 0] for row in few]
+        return self.noise <= MOST_VIDEO_RATIO * spatial_noise(np.stack(planes))
+
+    def weights(self) -> dict[str, Any]:
+        """λ_L and λ_S from the noise, as :func:`decompose` takes them; the paper's δ for photographs."""
+        if not self.is_video:
+            return {"delta": PHOTOGRAPH_DELTA}
+        count, columns = self.frames.shape
+        fraction = 1.0 if self.present is None else float(np.mean(self.present[:: max(1, count // 50)]))
+        return {"lambdas": weights_for(self.noise, (count, columns), fraction)}
+
 
 @dataclass(eq=False)
 class Outcome:
@@ -96,6 +128,7 @@ class Outcome:
     reader: Reader
     fit: Decomposition | None = None
     frame_noise: float | None = None
+    weights: str | None = None
     residual_noise: float = 0.0
     level: float = 0.0
     format: str = ""
@@ -155,7 +188,8 @@ def _solve_all(outcome: Outcome, folder: Path, observer: Observer, look: Any) ->
         _note_losses(outcome)
         clip = Clip(picture, frames, present)
         with outcome.clock("solve"):
-            outcome.fit, outcome.frame_noise = solve_clip(clip, job.solve, observer)
+            outcome.fit, outcome.frame_noise = solve_clip(clip, job.solve, observer), clip.noise
+            outcome.weights = job.solve.rule or ("noise" if clip.is_video else "photographs")
         sample = sample_residual(frames, present, outcome.fit.low_rank, picture)
         outcome.residual_noise = residual_noise(sample)
         outcome.residuals = np.bincount(np.rint(np.abs(sample[np.isfinite(sample)])).astype(int), minlength=2)
@@ -233,22 +267,17 @@ def sample_entries(frames: Array, fraction: float, store: FrameStore, seed: int)
     return store.finish().view(np.bool_)
 
 
-def solve_clip(clip: Clip, settings: SolveSettings, observer: Observer) -> tuple[Decomposition, float]:
-    """L and S of a clip, and the noise between its frames in gray levels."""
+def solve_clip(clip: Clip, settings: SolveSettings, observer: Observer) -> Decomposition:
+    """L and S of a clip."""
     observer.stage("solve", None)
-    noise = temporal_noise(clip.frames, clip.present)
-    lambdas = settings.lambdas
-    if lambdas is None and settings.delta is None:
-        count, columns = clip.frames.shape
-        fraction = 1.0 if clip.present is None else float(np.mean(clip.present[:: max(1, count // 50)]))
-        lambdas = weights_for(noise, (count, columns), fraction)
-    options: dict[str, Any] = {} if settings.delta is None else {"delta": settings.delta}
-    fit = decompose(
-        clip.frames, observed=clip.present, lambdas=lambdas, method=settings.method, tol=settings.tol,
+    weights = clip.weights() if settings.lambdas is None and settings.delta is None else {
+        "lambdas": settings.lambdas, **({} if settings.delta is None else {"delta": settings.delta}),
+    }  # fmt: skip
+    return decompose(
+        clip.frames, observed=clip.present, method=settings.method, tol=settings.tol,
         max_seconds=settings.max_seconds, callback=observer.record, rng=settings.seed,
-        n_threads=settings.n_threads, **options,
+        n_threads=settings.n_threads, **weights,
     )  # fmt: skip
-    return fit, noise
 
 
 def blocks_of(clip: Clip, fit: Decomposition) -> Iterator[Block]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,10 @@ class Sink(ABC):
     @abstractmethod
     def close(self) -> None:
         """After the last picture. Without it, what was written is not whole."""
+
+    @abstractmethod
+    def abandon(self) -> None:
+        """Let go of the file as it is; somebody else removes it."""
 
 
 class VideoSink(Sink):
@@ -69,6 +74,11 @@ class VideoSink(Sink):
         with _named(self._path):
             self._container.close()
 
+    def abandon(self) -> None:
+        """Close the file; that a full disk has no room for its index does not matter any more."""
+        with suppress(OSError):
+            self._container.close()
+
     def _mux(self, frame: Any) -> None:
         with _named(self._path):
             for packet in self._stream.encode(frame):
@@ -92,6 +102,9 @@ class PngSink(Sink):
 
     def close(self) -> None:
         """Every file is whole already."""
+
+    def abandon(self) -> None:
+        """Nothing is open."""
 
 
 def open_sink(
