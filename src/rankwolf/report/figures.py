@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-WIDTH, HEIGHT = 560, 300
-LEFT, RIGHT, TOP, BOTTOM = 66, 16, 14, 46
+WIDTH, HEIGHT = 560, 310
+LEFT, RIGHT, TOP, BOTTOM = 66, 16, 28, 46
 # More points than this are not told apart on a screen.
 MOST_POINTS = 600
 
@@ -162,13 +162,14 @@ def _curve(index: int, curve: Series, points: Array, x: Axis, y: Axis) -> list[s
 
 
 def _legend(series: Sequence[Series]) -> list[str]:
-    parts = []
+    """The names in a row above the frame."""
+    parts, at = [], float(LEFT)
     for k, curve in enumerate(series):
-        at = TOP + 16 + 17 * k
         parts.append(
-            f'<line class="series series-{k}" x1="{WIDTH - 190}" x2="{WIDTH - 168}" y1="{at - 4}" y2="{at - 4}"/>'
+            f'<line class="series series-{k}" x1="{at}" x2="{at + 22}" y1="{TOP - 12}" y2="{TOP - 12}"/>'
         )
-        parts.append(f'<text class="legend" x="{WIDTH - 162}" y="{at}">{escape(curve.name)}</text>')
+        parts.append(f'<text class="legend" x="{at + 28}" y="{TOP - 8}">{escape(curve.name)}</text>')
+        at += 52 + 6.3 * len(curve.name)  # about the width of the letters
     return parts
 
 

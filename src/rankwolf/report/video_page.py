@@ -49,7 +49,7 @@ class Shot:
 class Album:
     """Collects frames while they pass by, from a video of unknown length, in little memory.
 
-    Time is cut into windows of equal length, and each keeps the frame in which most moves. When there are more than
+    Time is cut into windows of equal length, and each keeps the frame in which most moves. When a frame comes after
     MOST_FRAMES windows, neighbours are joined and windows become twice as long.
     """
 
@@ -61,6 +61,8 @@ class Album:
 
     def visit(self, frame: Separated) -> None:
         """Look at the next frame."""
+        if len(self._shots) == MOST_FRAMES:
+            self._join_windows()
         if self._best is None or frame.activity > self._best.activity:
             self._best = frame
         self._seen += 1
@@ -77,11 +79,11 @@ class Album:
         assert self._best is not None
         self._shots.append(take_shot(self._best))
         self._best, self._seen = None, 0
-        if len(self._shots) > MOST_FRAMES:
-            last = [] if len(self._shots) % 2 == 0 else [self._shots.pop()]
-            pairs = zip(self._shots[::2], self._shots[1::2], strict=True)
-            self._shots = [max(pair, key=lambda shot: shot.activity) for pair in pairs] + last
-            self.window *= 2
+
+    def _join_windows(self) -> None:
+        pairs = zip(self._shots[::2], self._shots[1::2], strict=True)
+        self._shots = [max(pair, key=lambda shot: shot.activity) for pair in pairs]
+        self.window *= 2
 
 
 def take_shot(frame: Separated) -> Shot:
