@@ -63,8 +63,7 @@ def certify(
         values, gram = sums.values, sums.gram()
         del sums  # C alone may be most of the memory of a run
         precision = PRECISION[source.dtype.itemsize]
-        with source.blas_threads(gram.shape[0]):
-            spectral_norm, witness = _root_of_largest_eigenvalue(gram, precision)
+        spectral_norm, witness = _root_of_largest_eigenvalue(gram, precision)
         spectral_norm *= 1.0 + precision
     else:
         values, spectral_norm, witness = _converged_ritz_bound(source, left, right, threshold, deflation, rng)

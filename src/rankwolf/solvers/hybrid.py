@@ -342,10 +342,9 @@ def _threshold(
 ) -> None:
     """Step 3: L⁺ = Ũ·D_λL(ŨᵀX), Ũ an orthonormal basis of B."""
     sums = point.sums
-    with source.blas_threads(source.shape[1]):
-        turn, singular, vectors = projected_svd(
-            sums.gram, point.right.astype(np.float64) @ sums.mixed + sums.cross
-        )
+    turn, singular, vectors = projected_svd(
+        sums.gram, point.right.astype(np.float64) @ sums.mixed + sums.cross
+    )
     rank = int(np.count_nonzero(singular > problem.lambda_L))
     root = np.sqrt(singular[:rank] - problem.lambda_L)
     state.previous, state.previous_rows = state.thresholded, before

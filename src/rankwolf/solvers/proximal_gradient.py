@@ -197,8 +197,7 @@ class _ProximalGradient(Solver[Penalized, ProximalState]):
         # than as much again for its eigenvectors.
         if 8 * width > n:
             gram = source.run(GramOfStep(source, right, state.momentum), *rows).gram()
-            with source.blas_threads(n):
-                values, vectors = nuclear.leading_eigenpairs(gram, cut**2, state.count)
+            values, vectors = nuclear.leading_eigenpairs(gram, cut**2, state.count)
             state.vectors = vectors
             return np.sqrt(np.maximum(values, 0.0)), vectors
         last = np.zeros(0)
@@ -212,8 +211,7 @@ class _ProximalGradient(Solver[Penalized, ProximalState]):
             )
             task = SubspaceOfStep(right, state.momentum, np.ascontiguousarray(basis.astype(source.dtype)))
             sums = source.run(task, *rows)
-            with source.blas_threads(n):
-                _, singular, state.vectors = nuclear.projected_svd(sums.gram, sums.cross)
+            _, singular, state.vectors = nuclear.projected_svd(sums.gram, sums.cross)
             above = singular[singular > cut]
             if above.size == last.size and np.all(np.abs(above - last) <= self.svd_tol * above):
                 break
