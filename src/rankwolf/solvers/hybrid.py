@@ -279,9 +279,9 @@ def _come_down(problem: Penalized, source: Source, rng: np.random.Generator) -> 
         point, rows, before = _advance(heavier, source, state, _plan(state, 0.0, True))
         _threshold(heavier, source, state, point, rows, before)
     solver, last = Hybrid(), inf
-    for _ in range(12):
+    for _ in range(8):
         state = solver.step(problem, source, state)
-        if state.best > (1.0 - 1e-4) * last:
+        if state.best > (1.0 - 1e-3) * last:
             break
         last = state.best
     return state

@@ -190,34 +190,21 @@ class _ProximalGradient(Solver[Penalized, ProximalState]):
         self, source: Source, state: ProximalState, left: Array, right: Array, cut: float
     ) -> tuple[Array, Array]:
         """Singular values of X above the cut, a few more, and their right vectors, by the cheaper way."""
-        n = source.shape[1]
         rows = (left, state.sparse, state.previous_sparse)
-        width = state.count + max(8, state.count // 8)
-        # A pass costs 4·width an entry in the tile's type, about three are made; the Gram matrix n in float64, and more
-        # than as much again for its eigenvectors.
-        if 8 * width > n:
-            gram = source.run(GramOfStep(source, right, state.momentum), *rows).gram()
-            values, vectors = nuclear.leading_eigenpairs(gram, cut**2, state.count)
-            state.vectors = vectors
-            return np.sqrt(np.maximum(values, 0.0)), vectors
-        last = np.zeros(0)
-        for _ in range(10):
-            known = state.vectors[:, :width]
-            fresh = state.rng.standard_normal((n, width - known.shape[1]))
-            basis = (
-                np.hstack([known, nuclear.orthonormal_against(fresh, known, state.rng)])
-                if fresh.size
-                else known
-            )
-            task = SubspaceOfStep(right, state.momentum, np.ascontiguousarray(basis.astype(source.dtype)))
-            sums = source.run(task, *rows)
+        width, last = state.count + max(8, state.count // 8), np.zeros(0)
+        while _subspace_is_cheaper(source, width):
+            basis = _widened(state.vectors, width, state.rng).astype(source.dtype)
+            sums = source.run(SubspaceOfStep(right, state.momentum, np.ascontiguousarray(basis)), *rows)
             _, singular, state.vectors = nuclear.projected_svd(sums.gram, sums.cross)
             above = singular[singular > cut]
             if above.size == last.size and np.all(np.abs(above - last) <= self.svd_tol * above):
-                break
+                return singular, state.vectors
             last = above
-            width = max(width, above.size + 8)
-        return singular, state.vectors
+            if above.size + 8 > width:
+                width = above.size + above.size // 2
+        gram = source.run(GramOfStep(source, right, state.momentum), *rows).gram()
+        values, state.vectors = nuclear.leading_eigenpairs(gram, cut**2, state.count)
+        return np.sqrt(np.maximum(values, 0.0)), state.vectors
 
     def report(self, problem: Penalized, state: ProximalState) -> Report:
         """f(L, S); the lower bound is renewed at iterations 1, 2, 4, 6, 8, 11, …, each a sixth later than the last."""
@@ -248,6 +235,19 @@ class _ProximalGradient(Solver[Penalized, ProximalState]):
         state.probes = np.linalg.qr(space.leading_vectors(4))[0]
         state.lower_bound = max(state.lower_bound, bound)
         state.next_bound = state.iteration + 1 + state.iteration // 6
+
+
+def _subspace_is_cheaper(source: Source, width: int) -> bool:
+    """About three passes of 4·width operations an entry, against a Gram matrix in float64 and its eigenvectors."""
+    m, n = source.shape
+    return 1.5 * source.dtype.itemsize * 2.0 * m * n * width < 2.0 * m * n**2 + 30.0 * n**3 and width < n
+
+
+def _widened(vectors: Array, width: int, rng: np.random.Generator) -> Array:
+    """The first ``width`` columns, with random ones after them where there are too few."""
+    known = vectors[:, :width]
+    fresh = rng.standard_normal((vectors.shape[0], width - known.shape[1]))
+    return np.hstack([known, nuclear.orthonormal_against(fresh, known, rng)]) if fresh.size else known
 
 
 class Ista(_ProximalGradient):
