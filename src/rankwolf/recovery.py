@@ -63,7 +63,7 @@ def recover(
         An upper bound on ‖A‖, where one is known; it sets the step sizes. By default the operator's own, or an estimate
         from about 65 products with A and A*, a few per cent too large on purpose.
     tol, stop, max_iter, max_seconds, callback, rng, n_threads
-        As in :func:`rankwolf.decompose`. ``n_threads`` is for BLAS and Fourier transforms.
+        As in :func:`rankwolf.decompose`. The threads are for Fourier and cosine transforms; BLAS keeps to one.
 
     Returns
     -------

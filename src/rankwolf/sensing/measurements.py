@@ -72,11 +72,8 @@ class Measurements:
 
     @contextmanager
     def one_blas_thread(self) -> Iterator[None]:
-        """Around the loop: BLAS and Fourier transforms keep to the threads that the run may use.
-
-        There are no tiles here to be spread over threads, so these are all of them, and not one.
-        """
-        with threadpool_limits(self.n_threads, user_api="blas"), scipy.fft.set_workers(self.n_threads):
+        """Around the loop: one thread for BLAS, all that the run may use for Fourier transforms."""
+        with threadpool_limits(1, user_api="blas"), scipy.fft.set_workers(self.n_threads):
             yield
 
 
