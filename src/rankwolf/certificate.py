@@ -149,8 +149,8 @@ def _root_of_largest_eigenvalue(gram: Array, precision: float = 1e-13) -> tuple[
 def _is_below(gram: Array, bound: float) -> bool:
     """Whether bound·I − C has a Cholesky factorisation. C comes back as it was.
 
-    The factorisation works in the lower triangle, and the upper one is the copy to restore it from: C may be the largest
-    array of a run.
+    The factorisation works in the lower triangle, and the upper one is the copy to restore it from: C may be the
+    largest array of a run.
     """
     diagonal = np.diag_indices_from(gram)
     kept = gram[diagonal]

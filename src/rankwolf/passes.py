@@ -48,7 +48,7 @@ def _clip_sparse_tile(tile: Any, left: Array, right_t: Array, limit: float, valu
 
 def sampled_residual(tile: Any, left: Array, right: Array) -> Array:
     """M − left·rightᵀ at the stored entries of a CSR tile."""
-    residual = np.empty_like(tile.data)
+    residual: Array = np.empty_like(tile.data)
     kernels.subtract_sampled(tile.data, tile.indices, tile.indptr, left, right, residual)
     return residual
 
@@ -476,7 +476,8 @@ def dual_tile(
         entries = np.clip(
             sampled_residual(work, along, np.ascontiguousarray(deflation.directions)), -limit, limit
         )
-        values[4:] += _dot(entries, entries), _dot(entries, tile.data)
+        values[4] += _dot(entries, entries)
+        values[5] += _dot(entries, tile.data)
         return with_entries(tile, entries)
     work -= along @ deflation.directions.T
     kernels.clip_dual(tile, work, limit, values[4:])

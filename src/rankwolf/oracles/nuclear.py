@@ -25,8 +25,8 @@ def norm(x: Array) -> float:
 class SingularPair:
     """An approximate leading right singular vector of G and its value.
 
-    ``value`` is a Ritz value, never above ‖G‖₂ but for rounding; some singular value lies in [value, upper]. The columns
-    of ``leading`` are this vector and the next best.
+    ``value`` is a Ritz value, never above ‖G‖₂ but for rounding; some singular value lies in [value, upper]. The
+    columns of ``leading`` are this vector and the next best.
     """
 
     value: float

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -122,7 +123,7 @@ class HybridPass(Task[HybridSums]):
         weight = share if self.relaxed else np.ones_like(share)
         return np.asarray(1.0 / (weight * self.squares + self.problem.lambda_L), self.right.dtype)
 
-    def _fit_rows(self, tile: Array, left: Array, share: Array, values: Array) -> Array:
+    def _fit_rows(self, tile: Array, left: Array, share: Array, values: Array) -> Any:
         """Step 1 at each level, then G at the result."""
         limit, lambda_L = self.problem.lambda_S, self.right.dtype.type(self.problem.lambda_L)
         inverse = self._inverse(share)

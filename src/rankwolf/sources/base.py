@@ -94,7 +94,7 @@ class Describe(Task[DataSums]):
         """Zeros."""
         return DataSums(0.0, 0, 0, [])
 
-    def visit(self, sums: DataSums, tile: Array, *rows: Array) -> None:
+    def visit(self, sums: DataSums, tile: Any, *rows: Array) -> None:
         """Count and add."""
         entries = tile.data[None, :] if scipy.sparse.issparse(tile) else tile
         squares, observed, infinite, largest = kernels.describe_tile(entries)
