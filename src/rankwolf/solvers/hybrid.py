@@ -37,7 +37,6 @@ from rankwolf.passes import Deflation, clip_tile, observed_share
 from rankwolf.problem import Penalized
 from rankwolf.solvers.base import Report, Solution, Solver
 from rankwolf.sources import Array, InMemory, Source, Sums, Task
-from rankwolf.sources.base import RUN
 
 LEAST_PROBES = 8
 SAMPLE_ROWS = 1500
@@ -195,10 +194,10 @@ class Hybrid(Solver[Penalized, HybridState]):
     def init(self, problem: Penalized, source: Source, rng: np.random.Generator) -> HybridState:
         """Solve a sample of the rows, coming down from large weights; all rows where they are few."""
         m, n = source.shape
-        count = max(SAMPLE_ROWS, n + RUN, SAMPLE_ENTRIES // n)
+        count = max(SAMPLE_ROWS, min(n, 2 * SAMPLE_ROWS), SAMPLE_ENTRIES // n)
         if 3 * count > 2 * m:
             return _come_down(problem, source, rng)
-        sample = InMemory(source.sample(count, rng), None, source.n_threads)
+        sample = InMemory(source.sample(count, rng), None, source.n_threads, transposed=False)
         scaled = replace(problem, lambda_L=problem.lambda_L * (count / m) ** 0.5)
         small = _come_down(scaled, sample, rng)
         # ‖U_s Vᵀ‖_* grows like the square root of the number of rows, and V takes half of it.

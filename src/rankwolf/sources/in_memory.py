@@ -22,8 +22,10 @@ class InMemory(Source):
     time is converted.
     """
 
-    def __init__(self, data: Array, observed: Array | None, n_threads: int) -> None:
-        transposed = data.shape[0] < data.shape[1]
+    def __init__(
+        self, data: Array, observed: Array | None, n_threads: int, transposed: bool | None = None
+    ) -> None:
+        transposed = data.shape[0] < data.shape[1] if transposed is None else transposed
         dtype = np.dtype(np.float32 if data.dtype in SINGLE else np.float64)
         shape = (data.shape[1], data.shape[0]) if transposed else (data.shape[0], data.shape[1])
         super().__init__(shape, dtype, transposed, n_threads)
