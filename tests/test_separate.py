@@ -408,7 +408,8 @@ def test_interrupted(tmp_path, number, code, stage):
     started = time.monotonic()
     rest, _ = process.communicate(timeout=30)
     assert process.returncode == code, rest
-    assert time.monotonic() - started < 4.0
+    # Two seconds and a tile on a quiet machine; other work on this one must not decide.
+    assert time.monotonic() - started < 2.0 + 2.0 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
     assert "Traceback" not in rest
     assert names(place) == set()
 

@@ -23,9 +23,12 @@ def test_rows_come_back_wherever_they_were_kept(tmp_path, expected, most_rows):
     with FrameStore(50, expected, most_rows * 50, tmp_path) as store:
         for row in rows:
             store.append(row)
-        seen = store.finish()
-        np.testing.assert_array_equal(seen, rows)
-        assert seen.dtype == np.uint8
+        with store.matrix() as seen:
+            np.testing.assert_array_equal(seen, rows)
+            assert seen.dtype == np.uint8
+        np.testing.assert_array_equal(store[20:31], rows[20:31])
+        np.testing.assert_array_equal(store[190:300], rows[190:])
+        assert store.shape == rows.shape
         assert store.on_disk == (most_rows < 200 or (expected or 0) > most_rows)
         assert list(tmp_path.iterdir()) == [], "the file has no name"
 
@@ -41,7 +44,7 @@ def test_a_disk_that_fills_up_on_the_way(small_disk):
     with FrameStore(row.size, None, 0, small_disk) as store, pytest.raises(OSError, match="No space"):  # noqa: PT012
         for _ in range(100):
             store.append(row)
-        store.finish()
+        store.flush()
 
 
 def test_available_memory_is_plausible():

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 import scipy.ndimage
 
-from rankwolf.video.noise import LEAST_NOISE, MEDIAN_OF_NORMAL
+from rankwolf.lowrank import LowRank
+from rankwolf.video.noise import LEAST_NOISE, MEDIAN_OF_NORMAL, Rows
 from rankwolf.video.picture import Picture
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -108,14 +109,14 @@ def drop_small(mask: Array, least: float) -> Array:
     return kept
 
 
-def sample_residual(frames: Array, present: Array | None, low_rank: Any, picture: Picture) -> Array:
-    """M − L at evenly spaced frames and pixels."""
-    rows = np.unique(np.linspace(0, len(frames) - 1, SAMPLED_FRAMES).astype(int))
+def sample_residual(frames: Rows, present: Rows | None, low_rank: LowRank, picture: Picture) -> Array:
+    """M − L at evenly spaced frames and pixels; NaN where nothing was observed."""
+    rows = np.unique(np.linspace(0, frames.shape[0] - 1, SAMPLED_FRAMES).astype(int))
     columns = np.arange(0, picture.columns, -(-picture.columns // SAMPLED_COLUMNS))
     vt = low_rank.vt[:, columns]
     sample = np.empty((rows.size, columns.size), np.float32)
     for i, row in enumerate(rows):
-        sample[i] = frames[row][columns] - (low_rank.u[row] * low_rank.s) @ vt
+        sample[i] = frames[row : row + 1][0][columns] - (low_rank.u[row] * low_rank.s) @ vt
         if present is not None:
-            sample[i][~present[row][columns]] = np.nan
+            sample[i][present[row : row + 1][0][columns] == 0] = np.nan
     return sample

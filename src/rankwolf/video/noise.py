@@ -19,7 +19,7 @@ a picture. For them the paper's rule for faces is used, δ = 0.01.
 from __future__ import annotations
 
 from math import sqrt
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -38,22 +38,33 @@ MOST_VIDEO_RATIO = 6.0
 PHOTOGRAPH_DELTA = 0.01
 
 
-def temporal_noise(frames: Array, present: Array | None = None) -> float:
+class Rows(Protocol):
+    """Frames as rows of uint8, read by slices: an array, or a :class:`rankwolf.video.store.FrameStore`."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(frames, columns)."""
+
+    def __getitem__(self, rows: slice, /) -> Array:
+        """Consecutive rows."""
+
+
+def temporal_noise(frames: Rows, present: Rows | None = None) -> float:
     """σ of the noise from pairs of consecutive frames: the median of |difference|, which objects hardly move.
 
     Pixels at 0 and 255 are left out, because they cannot show noise. The differences are whole numbers, so the median
-    is interpolated inside its bin. ``present`` marks what was observed.
+    is interpolated inside its bin. ``present`` is not 0 where a pixel was observed.
     """
-    if len(frames) < 2:
+    if frames.shape[0] < 2:
         return LEAST_NOISE
-    pairs = np.unique(np.linspace(0, len(frames) - 2, SAMPLED_PAIRS).astype(int))
+    pairs = np.unique(np.linspace(0, frames.shape[0] - 2, SAMPLED_PAIRS).astype(int))
     columns = slice(None, None, -(-frames.shape[1] // SAMPLED_COLUMNS))
     counts = np.zeros(256, np.int64)
     for first in pairs:
-        one, two = frames[first : first + 2, columns].astype(np.int16)
+        one, two = frames[first : first + 2][:, columns].astype(np.int16)
         use = (one > 0) & (two > 0) & (one < 255) & (two < 255)
         if present is not None:
-            use &= present[first : first + 2, columns].all(axis=0)
+            use &= present[first : first + 2][:, columns].all(axis=0)
         counts += np.bincount(np.abs(two - one)[use], minlength=256)
     if not counts.any():
         return LEAST_NOISE

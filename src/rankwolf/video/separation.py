@@ -92,11 +92,11 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """Decoded frames: ``frames`` (count, columns) in uint8; ``present`` marks what is seen where it is not all."""
+    """Decoded frames as rows; ``present`` is 1 where an entry is observed, 0 where not, None for everywhere."""
 
     picture: Picture
-    frames: Array
-    present: Array | None = None
+    frames: FrameStore
+    present: FrameStore | None = None
 
     @cached_property
     def noise(self) -> float:
@@ -106,17 +106,26 @@ class Clip:
     @cached_property
     def is_video(self) -> bool:
         """Whether frames follow each other in time, or are photographs in any order."""
-        few = self.frames[:: max(1, len(self.frames) // 20)]
-        planes = [self.picture.to_frame(row).reshape(*self.picture.shape[:2], -1)[..., 0] for row in few]
+        some = range(0, len(self.frames), max(1, len(self.frames) // 20))
+        frames = [self.picture.to_frame(self.frames[k : k + 1][0]) for k in some]
+        planes = [frame if frame.ndim == 2 else frame[..., 0] for frame in frames]
         return self.noise <= MOST_VIDEO_RATIO * spatial_noise(np.stack(planes))
 
-    def weights(self) -> dict[str, Any]:
+    def weights(self, observed_fraction: float) -> dict[str, Any]:
         """λ_L and λ_S from the noise, as :func:`decompose` takes them; the paper's δ for photographs."""
         if not self.is_video:
             return {"delta": PHOTOGRAPH_DELTA}
-        count, columns = self.frames.shape
-        fraction = 1.0 if self.present is None else float(np.mean(self.present[:: max(1, count // 50)]))
-        return {"lambdas": weights_for(self.noise, (count, columns), fraction)}
+        return {"lambdas": weights_for(self.noise, self.frames.shape, observed_fraction)}
+
+    @contextmanager
+    def matrices(self) -> Iterator[tuple[Array, Array | None]]:
+        """X and the mask of what is observed, as :func:`decompose` takes them."""
+        with ExitStack() as stack:
+            frames = stack.enter_context(self.frames.matrix())
+            present = (
+                None if self.present is None else stack.enter_context(self.present.matrix()).view(np.bool_)
+            )
+            yield frames, present
 
 
 @dataclass(eq=False)
@@ -174,31 +183,36 @@ def separate(job: Job, folder: Path, observer: Observer, visit: Any = None) -> O
 
 def _solve_all(outcome: Outcome, folder: Path, observer: Observer, look: Any) -> None:
     job, reader, picture = outcome.job, outcome.reader, outcome.picture
+    fraction = 1.0 if job.sample is None else job.sample
     # Half of the memory is for the frames, a quarter when a mask of the same size lies beside them.
-    share = (job.max_memory or available_memory()) // (2 if job.sample is None else 4)
+    share = (job.max_memory or available_memory()) // (2 if fraction == 1.0 else 4)
     with ExitStack() as stack:
-        store = stack.enter_context(FrameStore(picture.columns, reader.expected, share, folder))
+        frames = stack.enter_context(FrameStore(picture.columns, reader.expected, share, folder))
+        present = None
         with outcome.clock("decode"):
-            frames = decode(reader, picture, store, observer)
-            present = None
-            if job.sample is not None and job.sample < 1.0:
-                mask_store = stack.enter_context(FrameStore(picture.columns, len(frames), share, folder))
-                present = sample_entries(frames, job.sample, mask_store, job.solve.seed)
-        outcome.on_disk = store.on_disk
+            decode(reader, picture, frames, observer)
+            if fraction < 1.0:
+                present = stack.enter_context(FrameStore(picture.columns, len(frames), share, folder))
+                sample_entries(len(frames), fraction, present, job.solve.seed)
+        outcome.on_disk = frames.on_disk
         _note_losses(outcome)
         clip = Clip(picture, frames, present)
         with outcome.clock("solve"):
-            outcome.fit, outcome.frame_noise = solve_clip(clip, job.solve, observer), clip.noise
-            outcome.weights = job.solve.rule or ("noise" if clip.is_video else "photographs")
-        sample = sample_residual(frames, present, outcome.fit.low_rank, picture)
-        outcome.residual_noise = residual_noise(sample)
-        outcome.residuals = np.bincount(np.rint(np.abs(sample[np.isfinite(sample)])).astype(int), minlength=2)
-        outcome.level = job.rule.level(outcome.residual_noise)
+            outcome.fit = fit = solve_clip(clip, job.solve, fraction, observer)
+        outcome.frame_noise = clip.noise
+        outcome.weights = job.solve.rule or ("noise" if clip.is_video else "photographs")
+        _measure_residual(outcome, sample_residual(frames, present, fit.low_rank, picture))
         with outcome.clock("write"):
             observer.stage("write", len(frames))
-            assert outcome.fit.lambdas is not None
-            _write(outcome, blocks_of(clip, outcome.fit), outcome.fit.lambdas[1], folder, look)
-            _save(outcome.fit, picture, folder)
+            assert fit.lambdas is not None
+            _write(outcome, blocks_of(clip, fit), fit.lambdas[1], folder, look)
+            _save(fit, picture, folder)
+
+
+def _measure_residual(outcome: Outcome, sample: Array) -> None:
+    outcome.residual_noise = residual_noise(sample)
+    outcome.level = outcome.job.rule.level(outcome.residual_noise)
+    outcome.residuals = np.bincount(np.rint(np.abs(sample[np.isfinite(sample)])).astype(int), minlength=2)
 
 
 def _apply_model(model: Model, outcome: Outcome, folder: Path, observer: Observer, look: Any) -> None:
@@ -250,34 +264,38 @@ def _format(job: Job, reader: Reader) -> str:
     return "png" if reader.kind == "images" else "mp4"
 
 
-def decode(reader: Reader, picture: Picture, store: FrameStore, observer: Observer) -> Array:
+def decode(reader: Reader, picture: Picture, store: FrameStore, observer: Observer) -> None:
     """All selected frames as rows of one matrix; each is decoded once."""
     observer.stage("decode", reader.expected)
     for frame in reader:
         store.append(picture.to_row(frame))
         observer.advance(1)
-    return store.finish()
+    store.flush()
 
 
-def sample_entries(frames: Array, fraction: float, store: FrameStore, seed: int) -> Array:
+def sample_entries(count: int, fraction: float, store: FrameStore, seed: int) -> None:
     """A mask that shows each entry with probability ``fraction``, each frame from its own random stream."""
-    for number in range(len(frames)):
+    for number in range(count):
         rng = np.random.default_rng([seed, number])
-        store.append((rng.random(frames.shape[1], np.float32) < np.float32(fraction)).view(np.uint8))
-    return store.finish().view(np.bool_)
+        store.append((rng.random(store.columns, np.float32) < np.float32(fraction)).view(np.uint8))
+    store.flush()
 
 
-def solve_clip(clip: Clip, settings: SolveSettings, observer: Observer) -> Decomposition:
+def solve_clip(
+    clip: Clip, settings: SolveSettings, observed_fraction: float, observer: Observer
+) -> Decomposition:
     """L and S of a clip."""
     observer.stage("solve", None)
-    weights = clip.weights() if settings.lambdas is None and settings.delta is None else {
-        "lambdas": settings.lambdas, **({} if settings.delta is None else {"delta": settings.delta}),
-    }  # fmt: skip
-    return decompose(
-        clip.frames, observed=clip.present, method=settings.method, tol=settings.tol,
-        max_seconds=settings.max_seconds, callback=observer.record, rng=settings.seed,
-        n_threads=settings.n_threads, **weights,
-    )  # fmt: skip
+    weights: dict[str, Any] = {"lambdas": settings.lambdas}
+    if settings.delta is not None:
+        weights = {"delta": settings.delta}
+    elif settings.lambdas is None:
+        weights = clip.weights(observed_fraction)
+    with clip.matrices() as (frames, present):
+        return decompose(
+            frames, observed=present, method=settings.method, tol=settings.tol, max_seconds=settings.max_seconds,
+            callback=observer.record, rng=settings.seed, n_threads=settings.n_threads, **weights,
+        )  # fmt: skip
 
 
 def blocks_of(clip: Clip, fit: Decomposition) -> Iterator[Block]:
@@ -285,6 +303,5 @@ def blocks_of(clip: Clip, fit: Decomposition) -> Iterator[Block]:
     step = rows_at_once(clip.picture)
     for first in range(0, len(clip.frames), step):
         rows = slice(first, min(first + step, len(clip.frames)))
-        present = None if clip.present is None else np.asarray(clip.present[rows])
-        low_rank = fit.low_rank[rows].astype(np.float32, copy=False)
-        yield Block(first, np.asarray(clip.frames[rows]), present, low_rank)
+        present = None if clip.present is None else clip.present[rows].view(np.bool_)
+        yield Block(first, clip.frames[rows], present, fit.low_rank[rows].astype(np.float32, copy=False))
