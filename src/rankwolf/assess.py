@@ -17,12 +17,12 @@ from rankwolf.lowrank import LowRank
 from rankwolf.oracles import l1
 from rankwolf.passes import HuberSums, misfit_of_pair
 from rankwolf.problem import Penalized, Problem
-from rankwolf.result import SparsePart, StoredSparse, ThresholdedResidual
+from rankwolf.result import SparsePart, StoredSparse, ThresholdedEntries, ThresholdedResidual
 from rankwolf.sensing import Measurements
 from rankwolf.sensing.checks import inner
 from rankwolf.solvers.base import Solution
 from rankwolf.solvers.measured import MeasuredSolution
-from rankwolf.sources import Source
+from rankwolf.sources import Source, SparseObserved
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,9 @@ def _(source: Source, problem: Problem, solution: Solution, rng: np.random.Gener
     objective, nonzeros = _evaluate(problem, source, solution, sums)
     low_rank = solution.low_rank.T if source.transposed else solution.low_rank
     sparse: SparsePart
-    if solution.sparse is None:
+    if isinstance(source, SparseObserved):
+        sparse = ThresholdedEntries(source, low_rank, solution.threshold, nonzeros)
+    elif solution.sparse is None:
         sparse = ThresholdedResidual(source, low_rank, solution.threshold, nonzeros)
     else:
         sparse = StoredSparse(solution.sparse.T.tocsr() if source.transposed else solution.sparse)

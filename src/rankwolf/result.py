@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from rankwolf import kernels
 from rankwolf.lowrank import ColumnKey, LowRank, RowKey, split_key
 from rankwolf.oracles import l1
-from rankwolf.sources import Array, Source
+from rankwolf.sources import Array, Source, SparseObserved
 
 
 class Status(Enum):
@@ -128,6 +129,33 @@ class ThresholdedResidual(SparsePart):
         data = self._source.read_user_rows(start, stop)
         residual = data - self._low_rank[start:stop].astype(data.dtype, copy=False)
         return np.nan_to_num(l1.soft_threshold(residual, self.threshold), copy=False, nan=0.0)
+
+
+class ThresholdedEntries(SparsePart):
+    """The same where the data is a sparse matrix of observed entries: nothing else can be in S."""
+
+    def __init__(self, source: SparseObserved, low_rank: LowRank, threshold: float, nnz: int) -> None:
+        super().__init__(low_rank.shape, source.dtype, nnz)
+        self._source, self._low_rank, self.threshold = source, low_rank, threshold
+
+    def rows(self, start: int, stop: int) -> Array:
+        """A few rows made dense."""
+        dense: Array = self._thresholded(start, stop).toarray()
+        return dense
+
+    def to_scipy(self) -> scipy.sparse.csr_array:
+        """As a CSR array, at the cost of what is stored."""
+        return self._thresholded(0, self.shape[0])
+
+    def _thresholded(self, start: int, stop: int) -> scipy.sparse.csr_array:
+        rows = self._source.user_rows(start, stop)
+        left, right = (np.ascontiguousarray(factor, self.dtype) for factor in self._low_rank.factors())
+        residual = np.empty_like(rows.data)
+        kernels.subtract_sampled(rows.data, rows.indices, rows.indptr, left[start:stop], right, residual)
+        parts = (l1.soft_threshold(residual, self.threshold), rows.indices, rows.indptr)
+        sparse = scipy.sparse.csr_array(parts, shape=rows.shape, copy=True)
+        sparse.eliminate_zeros()
+        return sparse
 
 
 class StoredSparse(SparsePart):

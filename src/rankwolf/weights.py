@@ -20,7 +20,7 @@ import scipy.special
 
 from rankwolf.oracles import nuclear
 from rankwolf.problem import paper_weights
-from rankwolf.sources import Array, Source, Sums, Task
+from rankwolf.sources import Array, Source, SparseObserved, Sums, Task
 
 # The submatrix on which σ is found: large enough for some tens of directions, small enough for a second.
 SAMPLE_SIDE = 400
@@ -30,6 +30,8 @@ LIMIT_IN_SIGMAS = 2.0
 LEAST_NOISE = 1e-3
 # Past these the submatrix is not low-rank plus sparse, and what is left over is no noise: the descent ends before.
 MOST_RANK, MOST_OUTLIERS = 0.3, 0.3
+# Of a sparse matrix, the fullest submatrix must hold this share of its entries.
+LEAST_SHARE = 0.1
 # The paper's choice for video; used where half of the entries are zero or fitted exactly: no noise to measure.
 PAPER_DELTA = 1e-3
 MEDIAN_OF_NORMAL = 0.6744897501960817  # of |x|, x standard normal
@@ -177,7 +179,19 @@ class SampleRows(Task[Rows]):
 
 
 def sample(source: Source, rng: np.random.Generator) -> Array:
-    """A submatrix of random rows and columns, in float64, with NaN where nothing was observed. One pass."""
+    """A submatrix of random rows and columns, in float64, with NaN where nothing was observed. One pass.
+
+    Of a sparse matrix, the rows and columns with the most entries.
+    """
+    if isinstance(source, SparseObserved):
+        dense = source.densest(SAMPLE_SIDE).astype(np.float64)
+        share = float(np.mean(~np.isnan(dense)))
+        if share < LEAST_SHARE:
+            raise ValueError(
+                "The 'delta' parameter must be a number for this matrix: even its fullest rows and columns hold "
+                f"{share:.1%} of their entries, too few to measure the noise. Give delta or lambdas."
+            )
+        return dense
     m, n = source.shape
     columns = np.sort(rng.choice(n, min(n, SAMPLE_SIDE), replace=False))
     marks = np.zeros((m, 1), bool)

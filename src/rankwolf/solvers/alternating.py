@@ -122,7 +122,7 @@ class Alternating(Solver[Penalized, AlternatingState]):
         """Where the last step moved little, new directions and rows for them; then columns, then rows."""
         settled = state.last - state.objective <= SETTLED * state.objective
         state.last = state.objective
-        if settled and self._add_directions(problem, state):
+        if settled and self._add_directions(problem, state, source.observed_fraction):
             self._fit_rows(problem, source, state)
         if state.left.shape[1]:
             task = FitRows(problem, state.left, np.zeros((source.shape[0], 0)), 1e-9)
@@ -170,13 +170,14 @@ class Alternating(Solver[Penalized, AlternatingState]):
         state.objective = problem.objective(float(sums.values[0]), nuclear_norm, float(sums.values[1]))
 
     @staticmethod
-    def _add_directions(problem: Penalized, state: AlternatingState) -> bool:
-        """Columns √(σ − λ_L)·v of V for directions v of G beyond λ_L, with zeros in U; False where there are none."""
+    def _add_directions(problem: Penalized, state: AlternatingState, density: float) -> bool:
+        """Columns of V for directions v of G beyond λ_L, with zeros in U; False where there are none."""
         most = max(NEW_DIRECTIONS, state.left.shape[1] // 2)
         count = min(int(np.count_nonzero(state.lengths > (1.0 + 1e-6) * problem.lambda_L)), most)
         if count == 0:
             return False
-        weights = np.sqrt(state.lengths[:count] - problem.lambda_L)
+        # The best step along u vᵀ is (σ − λ_L)/‖P_Ω(u vᵀ)‖², and Ω holds about ρ of the atom's squares.
+        weights = np.sqrt((state.lengths[:count] - problem.lambda_L) / density)
         new = (state.probes[:, :count] * weights).astype(state.right.dtype)
         state.right = np.ascontiguousarray(np.hstack([state.right, new]))
         state.left = np.ascontiguousarray(

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ def ordered_rows(matrix: Any, dtype: np.dtype[Any]) -> scipy.sparse.csr_array:
     if not rows.has_canonical_format:
         rows = rows.copy()
         rows.sum_duplicates()
-    return rows.astype(dtype, copy=False)
+    return scipy.sparse.csr_array(rows.astype(dtype, copy=False))
 
 
 class SparseObserved(Source):
@@ -57,14 +58,19 @@ class SparseObserved(Source):
 
     def read_user_rows(self, start: int, stop: int) -> Array:
         """A few rows made dense, NaN where nothing is stored."""
-        part = self.user_rows(start, stop)
-        dense = np.full(part.shape, np.nan, self.dtype)
-        dense[np.repeat(np.arange(part.shape[0]), np.diff(part.indptr)), part.indices] = part.data
-        return dense
+        return _dense(self.user_rows(start, stop))
 
     def user_rows(self, start: int, stop: int) -> scipy.sparse.csr_array:
         """The same rows, sparse."""
         return self._rows[:, start:stop].T.tocsr() if self.transposed else self._rows[start:stop]
+
+    def densest(self, side: int) -> Array:
+        """The rows and columns with the most entries, ``side`` of each at most, dense with NaN."""
+        counts = np.bincount(self._rows.indices, minlength=self.shape[1])
+        columns = np.sort(np.argsort(counts, kind="stable")[::-1][:side])
+        part = self._rows[:, columns]
+        rows = np.sort(np.argsort(np.diff(part.indptr), kind="stable")[::-1][:side])
+        return _dense(part[rows])
 
     def by_columns(self) -> SparseObserved:
         """The transpose, stored by its own rows: what a step over the columns reads."""
@@ -81,12 +87,7 @@ class SparseObserved(Source):
         goals = np.linspace(0, self._rows.nnz, count + 1)[1:-1]
         cuts = np.searchsorted(self._rows.indptr, goals)
         bounds = np.unique(np.concatenate([[0], cuts, [rows]])).tolist()
-        return list(zip(bounds, bounds[1:], strict=False))
-
-    def sample(self, count: int, rng: np.random.Generator) -> Source:
-        """``count`` random rows, as a source."""
-        chosen = np.sort(rng.choice(self.shape[0], min(count, self.shape[0]), replace=False))
-        return SparseObserved(self._rows[chosen], self.n_threads)
+        return list(pairwise(bounds))
 
 
 class SparseZeros(Source):
@@ -109,6 +110,13 @@ class SparseZeros(Source):
         if not self.transposed:
             return self.read(start, stop)
         return np.ascontiguousarray(self._rows[:, start:stop].toarray().T)
+
+
+def _dense(rows: scipy.sparse.csr_array) -> Array:
+    """NaN where nothing is stored."""
+    dense = np.full(rows.shape, np.nan, rows.dtype)
+    dense[np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), rows.indices] = rows.data
+    return dense
 
 
 def _observed_only(rows: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
