@@ -21,8 +21,8 @@ from rankwolf.video.noise import temporal_noise, weights_for
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# A moment in which something happens: the light is switched off, people at the counter, people on the stairs.
-MOMENTS = {"lobby": 395, "restaurant": 1612, "escalator": 100}
+# Moments in which something happens: somebody crosses the dimmed hall, people queue, people come off the stairs.
+MOMENTS = {"lobby": 645, "restaurant": 1612, "escalator": 100}
 RHOS = (1.0, 0.6)
 
 

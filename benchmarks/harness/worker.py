@@ -42,7 +42,7 @@ class RunSpec:
         arguments = asdict(self)
         row = process.call(
             "benchmarks.harness.worker:perform", {"spec": arguments}, threads=self.threads,
-            hard_limit=1.5 * self.max_seconds + self.grace_seconds,
+            hard_limit=self.max_seconds + self.grace_seconds,
         )  # fmt: skip
         return {**arguments, **row}
 
