@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf, log10
 
 import numpy as np
 import scipy.linalg
@@ -137,14 +138,21 @@ def _root_of_largest_eigenvalue(gram: Array, precision: float = 1e-13) -> tuple[
     rng = np.random.default_rng(0)
     start = rng.standard_normal((n, min(4, n)))
     pair = nuclear.leading_pair(lambda block: gram @ block, start, precision, 60, rng)
-    # Where many eigenvalues crowd at the top, as they do at an optimum, the Ritz value is good long before its vector
-    # is: the factorisation decides, not the residual.
-    for slack in (1.0, 1e1, 1e2, 1e3, 1e4, 1e6):
-        bound = pair.value**2 * (1.0 + slack * precision)
-        if _is_below(gram, bound):
-            return float(bound**0.5), pair.leading
-    exact = float(scipy.linalg.eigvalsh(gram, subset_by_index=(n - 1, n - 1))[0])
-    return float((exact * (1.0 + 1e-12)) ** 0.5), pair.leading
+    # Where many eigenvalues crowd at the top, as they do at an optimum, a Ritz value stays below them for long. How far
+    # below, factorisations find out, first by powers of ten and then by halves of the exponent.
+    exponent, failed = log10(precision), -inf
+    while exponent < 0.0 and not _is_below(gram, pair.value**2 * (1.0 + 10.0**exponent)):
+        exponent, failed = exponent + 1.0, exponent
+    if exponent >= 0.0:
+        exact = float(scipy.linalg.eigvalsh(gram, subset_by_index=(n - 1, n - 1))[0])
+        return float((exact * (1.0 + 1e-12)) ** 0.5), pair.leading
+    for _ in range(3 if failed > -inf else 0):
+        middle = 0.5 * (failed + exponent)
+        if _is_below(gram, pair.value**2 * (1.0 + 10.0**middle)):
+            exponent = middle
+        else:
+            failed = middle
+    return float((pair.value**2 * (1.0 + 10.0**exponent)) ** 0.5), pair.leading
 
 
 def _is_below(gram: Array, bound: float) -> bool:

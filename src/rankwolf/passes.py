@@ -416,14 +416,14 @@ class GramSums(Sums):
 class GramTask(Task[GramSums]):
     """YᵀY where Y is made from the data tile by tile; tiles are gathered until a product is worth its call.
 
-    Memory: n × n and a panel of 512 × n for each thread, in the panel's type.
+    Memory: n × n and a panel of 256 × n for each thread, in the panel's type.
     """
 
     large_sums = True
 
     def __init__(self, source: Source, dtype: np.dtype[np.generic], values: int) -> None:
         self.columns, self.dtype, self.value_count = source.shape[1], dtype, values
-        self.panel_rows = 0 if source.sparse else max(source.tile_rows(), min(512, source.shape[0]))
+        self.panel_rows = 0 if source.sparse else max(source.tile_rows(), min(256, source.shape[0]))
         self._add_product = scipy.linalg.get_blas_funcs("syrk", dtype=dtype)
 
     def start(self) -> GramSums:
