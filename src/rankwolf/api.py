@@ -55,8 +55,9 @@ def decompose(
     radii : (τ_L, τ_S), optional
         Solve the norm-constrained problem instead.
     method : str or Solver
-        ``"hybrid"``, ``"fw-t"``, ``"ista"``, ``"fista"`` for weights; ``"als"`` for a sparse matrix of observed entries; ``"fw-p"`` for radii; ``"fw"`` for both; ``"auto"`` picks. A
-        solver object, such as ``rankwolf.solvers.FrankWolfe(step="line-search")``, carries its own settings.
+        ``"hybrid"``, ``"fw-t"``, ``"ista"``, ``"fista"`` for weights; ``"als"`` for a sparse matrix of observed
+        entries; ``"fw-p"`` for radii; ``"fw"`` for both; ``"auto"`` picks.
+        A solver object, such as ``rankwolf.solvers.FrankWolfe(step="line-search")``, carries its own settings.
     tol, stop : float, {"gap", "paper"}
         ``"gap"``: the certified relative distance to the optimum is at most ``tol``. ``"paper"``: the objective changed
         by at most ``tol``, relatively, in five iterations in a row.
@@ -163,7 +164,8 @@ def choose_solver(
     )
     if not fitting:
         raise ValueError(
-            "The 'radii' parameter has no solver for a sparse matrix of observed entries. Give weights, or implicit='zeros'."
+            "The 'radii' parameter has no solver for a sparse matrix of observed entries. "
+            "Give weights, or implicit='zeros'."
         )
     if isinstance(method, Solver):
         solver = method
@@ -185,7 +187,8 @@ def choose_solver(
         )
     if solver.takes_sparse != sparse:
         raise ValueError(
-            f"The method {solver.name!r} {'does not take' if sparse else 'takes nothing but'} a sparse matrix of observed "
+            f"The method {solver.name!r} {'does not take' if sparse else 'takes nothing but'} a sparse matrix of "
+            f"observed "
             f"entries. For this data there are: {', '.join(map(repr, fitting))}."
         )
     return solver

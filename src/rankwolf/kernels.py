@@ -491,8 +491,8 @@ def fit_stored_rows(
         for _ in range(steps):
             for k in range(rank):
                 descent[k] = -lambda_L * u[k]
-                for l in range(k + 1):
-                    hessian[k, l] = lambda_L if k == l else 0.0
+                for h in range(k + 1):
+                    hessian[k, h] = lambda_L if k == h else 0.0
             for a in range(count):
                 d = residual[a]
                 g = min(max(d, -limit_t), limit_t)
@@ -500,8 +500,8 @@ def fit_stored_rows(
                     descent[k] += g * rows[a, k]
                 if d == g:
                     for k in range(rank):
-                        for l in range(k + 1):
-                            hessian[k, l] += rows[a, k] * rows[a, l]
+                        for h in range(k + 1):
+                            hessian[k, h] += rows[a, k] * rows[a, h]
             direction[:] = descent
             solve_positive(hessian, direction)
             start = 0.0

@@ -50,8 +50,8 @@ class LowRank:
         q_left, r_left = np.linalg.qr(left.astype(np.float64, copy=False))
         q_right, r_right = np.linalg.qr(right.astype(np.float64, copy=False))
         u, s, vt = scipy.linalg.svd(r_left @ r_right.T, full_matrices=False)
-        # Below this, a singular value is rounding of the factors, not part of the matrix. No higher: a direction that is
-        # left out of L stands in G, where it counts against λ_L, which may be a thousandth of the leading value.
+        # Below this, a singular value is rounding of the factors, not part of the matrix. No higher: a direction that
+        # is left out of L stands in G, where it counts against λ_L, which may be a thousandth of the leading value.
         floor = s[0] * np.finfo(left.dtype).eps if s.size else 0.0
         rank = int(np.count_nonzero(s > floor))
         dtype = left.dtype

@@ -472,7 +472,7 @@ def dual_tile(
         values[4:] += values[[0, 3]] - before
         return work
     along = (work @ deflation.directions) * deflation.excess.astype(work.dtype)
-    if scipy.sparse.issparse(tile):
+    if isinstance(tile, scipy.sparse.csr_array):
         entries = np.clip(
             sampled_residual(work, along, np.ascontiguousarray(deflation.directions)), -limit, limit
         )

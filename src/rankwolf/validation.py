@@ -71,7 +71,9 @@ def _sparse_source(X: Any, observed: Any, n_threads: int, implicit: str) -> Sour
     try:
         return (SparseObserved if implicit == "missing" else SparseZeros)(X, n_threads)
     except (ValueError, IndexError) as error:
-        raise bad("X", "a sparse matrix whose indices are in order", f"one that is damaged ({error})") from error
+        raise bad(
+            "X", "a sparse matrix whose indices are in order", f"one that is damaged ({error})"
+        ) from error
 
 
 def check_scale(problem: Problem, norm: float, where: str = "decompose") -> None:

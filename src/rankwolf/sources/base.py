@@ -96,7 +96,7 @@ class Describe(Task[DataSums]):
 
     def visit(self, sums: DataSums, tile: Any, *rows: Array) -> None:
         """Count and add."""
-        entries = tile.data[None, :] if scipy.sparse.issparse(tile) else tile
+        entries: Any = tile.data[None, :] if isinstance(tile, scipy.sparse.csr_array) else tile
         squares, observed, infinite, largest = kernels.describe_tile(entries)
         sums.add(DataSums(squares, observed, infinite, [largest]))
 
