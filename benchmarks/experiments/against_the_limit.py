@@ -8,7 +8,7 @@ FW-T with the bytes that its passes have to move, at the speed of (a).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 from typing import Any
@@ -29,15 +29,11 @@ TITLE = "Against the limit of the machine"
 AIM = 2.0
 # Bytes that a pass of FW-T moves, in (matrices as stored, residuals in float32): read or written.
 FW_T_TRAFFIC = {"MoveResidual": (1, 2), "AlignAtom": (1, 1), "MultiplyResidual": (0, 1)}
-# The pass whose products hybrid_products lists.
+# The pass of the hybrid, and its matrix products with a tile of t rows as (rows, inner side, columns), n columns of the
+# matrix, rank r and k columns of the basis: U twice and for momentum; L, its gradient and L again; GQ; B; and the sums
+# BᵀB, GᵀB and their like. As in rankwolf.solvers.hybrid.HybridPass.
 HYBRID_PASS = "HybridPass"
-
-
-def hybrid_products(rank: int, basis: int) -> list[tuple[str, int]]:
-    """The products of one pass with a tile of t rows: "expand" is (t × k)·(k × n), "project" (t × n)·(n × k),
-    "adjoint" (n × t)·(t × k). As in ``rankwolf.solvers.hybrid.HybridPass``: L before and after the rows' step, its
-    gradient, B = GQ and GᵀB."""
-    return [("expand", rank), ("project", rank), ("expand", rank), ("project", basis), ("adjoint", basis)]
+HYBRID_PRODUCTS = ("tkr", "tkr", "trr", "trn", "tnr", "trn", "tnk", "trk", "ktk", "ktk", "ntk", "rtk", "rtr")
 
 
 def measure(session: Session) -> None:
@@ -115,7 +111,7 @@ def _hybrid_row(
     threads: int,
 ) -> Row:  # fmt: skip
     passes = [elapsed for _, log in iterations for name, elapsed in log if name == HYBRID_PASS]
-    products = products_seconds(source, hybrid_products(rank, basis), threads)
+    products = products_seconds(source, HYBRID_PRODUCTS, {"r": rank, "k": basis}, threads)
     limit = max(read, products)
     between = median(elapsed - sum(part for _, part in log) for elapsed, log in iterations)
     return {"seconds": median(passes), "products_seconds": products, "limit_seconds": limit, "basis": basis,
@@ -131,20 +127,25 @@ def reading_seconds(matrix: Array, threads: int) -> float:
     return _best(lambda pool: list(pool.map(np.add.reduce, parts)), threads)
 
 
-def products_seconds(source: InMemory, products: list[tuple[str, int]], threads: int) -> float:
+def products_seconds(
+    source: InMemory, products: Sequence[str], widths: dict[str, int], threads: int
+) -> float:
     """The least time of the products of all tiles, each thread working on a tile of its own that never changes."""
-    depth = max(k for _, k in products)  # tiles of a pass get taller with the factors
-    n, rows, tiles = source.shape[1], source.tile_rows(depth), len(source.tiles(depth))
+    depth = widths["k"]  # tiles of a pass get taller with the factors
+    tiles = len(source.tiles(depth))
+    sizes = {**widths, "n": source.shape[1], "t": source.tile_rows(depth)}
     rng = np.random.default_rng(0)
 
+    def random(rows: int, columns: int) -> Array:
+        return rng.standard_normal((rows, columns)).astype(source.dtype)
+
     def arrays() -> list[tuple[Array, Array, Array]]:
-        tile = rng.standard_normal((rows, n)).astype(source.dtype)
         made = []
-        for kind, k in products:
-            narrow = rng.standard_normal((rows, k)).astype(source.dtype)
-            wide = rng.standard_normal((n, k)).astype(source.dtype)
-            a, b = {"expand": (narrow, wide.T), "project": (tile, wide), "adjoint": (tile.T, narrow)}[kind]
-            made.append((a, np.ascontiguousarray(b), np.empty((a.shape[0], b.shape[1]), source.dtype)))
+        for product in products:
+            rows, inner, columns = (sizes[letter] for letter in product)
+            # What is summed over the tile's rows is stored by rows, and multiplied as its transpose.
+            left = random(inner, rows).T if product[1] == "t" else random(rows, inner)
+            made.append((left, random(inner, columns), np.empty((rows, columns), source.dtype)))
         return made
 
     shares = [(arrays(), tiles // threads + (worker < tiles % threads)) for worker in range(threads)]
