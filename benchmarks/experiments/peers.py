@@ -80,8 +80,9 @@ def _line(row: Row, settings: Row) -> list[str]:
     if "failure" in row:
         return [name, row["failure"], *["–"] * 6]
     above = None if row["memory_above"] is None else row["memory_above"] / 2**20
+    ended = " (time limit)" if row["status"] == "TIME_LIMIT" else ""
+    pursuit = "–" if row["pursuit_objective"] is None else f"{row['pursuit_objective']:.6g}"
     return [
-        name, number(row["seconds"]), "–" if row["iterations"] is None else str(row["iterations"]), str(row["rank"]),
-        number(row.get("error")), f"{row['objective']:.6g}",
-        "–" if row["pursuit_objective"] is None else f"{row['pursuit_objective']:.6g}", number(above),
+        name, number(row["seconds"]) + ended, "–" if row["iterations"] is None else str(row["iterations"]),
+        str(row["rank"]), number(row.get("error")), f"{row['objective']:.6g}", pursuit, number(above),
     ]  # fmt: skip
