@@ -24,7 +24,7 @@ LAYERS = [
     {"oracles", "sensing", "rows"},
     {"problem"},
     {"passes", "weights"},
-    {"certificate", "validation", "result", "streaming"},
+    {"certificate", "validation", "result", "streaming", "tables"},
     {"solvers"},
     {"assess"},
     {"solve"},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Self
 
@@ -16,18 +15,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwolf.api import decompose
 from rankwolf.lowrank import Array, LowRank
-from rankwolf.oracles import l1
 from rankwolf.problem import paper_rule
 from rankwolf.rows import fit_rows
 from rankwolf.streaming import Stream, Totals, advance
+from rankwolf.tables import Table
 from rankwolf.validation import bad, check_count, check_number
 from rankwolf.weights import PAPER_DELTA, Noise, measure, weights_for_noise
 
 # Arrays that stay where they are: decompose reads them tile by tile, transform a few rows at a time.
 LAZY_LIBRARIES = ("dask", "h5py", "zarr")
-BLOCK_ENTRIES = 2**22
 # Rows from which the spread of the residual is measured.
 NOISE_ROWS = 2000
+# A direction weaker than this, in λ_L, is what the iteration has not removed yet.
+WEAKEST = 1e-2
 # Parts of the entries that ``score`` hides one after the other.
 SCORE_FOLDS = 5
 
@@ -51,6 +51,9 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         the spectral norm of noise, √rows + √columns.
     center : bool
         Subtract the median of each column. In a sparse matrix, of its stored entries.
+    implicit : {"missing", "zeros"}
+        What the entries that a scipy.sparse matrix does not store are: not observed (ratings; the default), or zeros
+        (counts; with ``center=False``).
     method, tol, max_iter
         As for :func:`rankwolf.decompose`: ``tol`` is the certified relative gap.
     forgetting : float
@@ -87,8 +90,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     >>> X = rng.standard_normal((200, 2)) @ rng.standard_normal((2, 20)) + 0.1 * rng.standard_normal((200, 20))
     >>> X[3, 5], X[7, 2] = 50.0, np.nan
     >>> model = RobustPCA(random_state=0).fit(X)
-    >>> model.n_components_ >= 2, model.transform(X[:4]).shape[0], bool(model.outliers_[3, 5] > 40.0)
-    (True, 4, True)
+    >>> model.n_components_, model.transform(X[:4]).shape, bool(model.outliers_[3, 5] > 40.0)
+    (2, (4, 2), True)
     """
 
     def __init__(
@@ -98,6 +101,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         delta: float | str = "auto",
         lambdas: tuple[float, float] | None = None,
         center: bool = True,
+        implicit: str = "missing",
         method: str = "auto",
         tol: float = 1e-3,
         max_iter: int = 1000,
@@ -109,6 +113,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.delta = delta
         self.lambdas = lambdas
         self.center = center
+        self.implicit = implicit
         self.method = method
         self.tol = tol
         self.max_iter = max_iter
@@ -117,15 +122,20 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.n_threads = n_threads
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Decompose X: arrays, masked arrays, data frames; also Dask, HDF5 and Zarr arrays with ``center=False``."""
+        """Decompose X: an array, masked array, data frame or sparse matrix.
+
+        Dask, HDF5 and Zarr arrays stay where they are, and need ``center=False``.
+        """
         most = (
             None if self.n_components is None else check_count("n_components", self.n_components, "RobustPCA")
         )
-        data = self._validate(X, reset=True)
-        self.mean_ = self._column_medians(data)
-        centered = data - self.mean_ if self.center else data
+        table = self._validate(X, reset=True)
+        dtype = np.float32 if table.data.dtype == np.float32 else np.float64
+        self.mean_ = table.medians() if self.center else np.zeros(table.shape[1], dtype)
+        centered = table.minus(self.mean_)
         fit = decompose(
-            centered, lambdas=self.lambdas, delta=self.delta, method=self.method, tol=self.tol, max_iter=self.max_iter,
+            centered.data, implicit=self.implicit, lambdas=self.lambdas, delta=self.delta, method=self.method,
+            tol=self.tol, max_iter=self.max_iter,
             rng=int(check_random_state(self.random_state).randint(2**31 - 1)), n_threads=self.n_threads,
         )  # fmt: skip
         if not fit.status.converged:
@@ -135,18 +145,18 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         assert fit.lambdas is not None
         self.lambdas_ = fit.lambdas
         self.n_iter_, self.gap_, self.relative_gap_ = fit.n_iter, fit.gap, fit.relative_gap
-        low_rank = _with_fixed_signs(fit.low_rank, most)
-        self._set_parts(
-            low_rank, centered, None if low_rank.rank < fit.low_rank.rank else fit.sparse.to_scipy()
-        )
+        low_rank = _tidied(fit.low_rank, most, WEAKEST * self.lambdas_[0])
+        cut = low_rank.rank < fit.low_rank.rank
+        self.low_rank_ = low_rank
+        self.outliers_ = centered.outliers(low_rank, self.lambdas_[1]) if cut else fit.sparse.to_scipy()
         self._set_components(low_rank.s, low_rank.vt)
         noise = self._noise_of_residual(centered)
         self.noise_scale_ = noise.sigma
         totals = Totals(0.0, 0.0, 0.0, noise)
-        for block in _blocks(centered):
+        for block in centered.blocks():
             totals = totals.plus(block)
         self._stream = Stream(totals, self.mean_, low_rank.s + self.lambdas_[0], np.asarray(low_rank.vt))
-        self.n_samples_seen_ = self._first_rows = int(data.shape[0])
+        self.n_samples_seen_ = self._first_rows = table.shape[0]
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -154,36 +164,39 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
         The first batch is fitted as :meth:`fit` does (or continues a fit); what it cannot tell from noise is learnt
         more slowly later, so give it a hundred rows or more. Each later batch costs a few row fits and an SVD of
-        (components + batch) × features.
+        (components + batch) × features. A sparse batch is made dense, NaN where nothing is stored.
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(X)
         forgetting = check_number("forgetting", self.forgetting, where="RobustPCA")
         if forgetting > 1.0:
             raise bad("forgetting", "at most 1", repr(self.forgetting), "RobustPCA")
-        data = self._validate(X, reset=False)
+        table = self._validate(X, reset=False)
+        dtype = self.components_.dtype
         self._stream = advance(
-            self._stream, np.asarray(data), self._weights, forgetting=forgetting, center=self.center,
+            self._stream, table.dense(), self._weights, forgetting=forgetting, center=self.center,
             most=self.n_components,
         )  # fmt: skip
         self.lambdas_ = self._weights(self._stream.totals)
-        self.mean_ = self._stream.mean.astype(data.dtype)
+        self.mean_ = self._stream.mean.astype(dtype)
         self.noise_scale_ = self._stream.totals.noise.sigma
         keep = np.flatnonzero(self._stream.values > self.lambdas_[0])[: self.n_components]
         vectors = _signs(self._stream.vectors[keep])[:, None] * self._stream.vectors[keep]
-        self._set_components(self._stream.values[keep] - self.lambdas_[0], vectors.astype(data.dtype))
-        scores = self.transform(X)
-        self._set_parts(LowRank.from_factors(scores, self.components_.T), data - self.mean_)
-        self.n_samples_seen_ += int(data.shape[0])
+        self._set_components(self._stream.values[keep] - self.lambdas_[0], vectors.astype(dtype))
+        self.low_rank_ = LowRank.from_factors(self.transform(X), self.components_.T)
+        self.outliers_ = table.minus(self.mean_).outliers(self.low_rank_, self.lambdas_[1])
+        self.n_samples_seen_ += table.shape[0]
         return self
 
     def transform(self, X: Any) -> Array:
         """Scores of the rows of X in the components: robust against outliers, missing entries left out."""
         check_is_fitted(self)
-        data = self._validate(X, reset=False)
+        return self._scores(self._validate(X, reset=False))
+
+    def _scores(self, table: Table) -> Array:
         root = np.sqrt(self.singular_values_).astype(self.components_.dtype)
         right = self.components_.T * root
-        parts = [fit_rows(block - self.mean_, right, *self.lambdas_) * root for block in _blocks(data)]
+        parts = [fit_rows(block, right, *self.lambdas_) * root for block in table.minus(self.mean_).blocks()]
         return np.vstack(parts).astype(self.components_.dtype, copy=False)
 
     def inverse_transform(self, X: Any) -> Array:
@@ -199,7 +212,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def impute(self, X: Any, *, outliers: bool = False) -> Array:
         """X with the missing entries filled in; with ``outliers`` also those that are off by more than λ_S."""
         check_is_fitted(self)
-        data = np.array(self._validate(X, reset=False))
+        data = self._validate(X, reset=False).dense()
         fitted = self.inverse_transform(self.transform(X))
         wrong = np.isnan(data)
         if outliers:
@@ -207,9 +220,12 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return np.where(wrong, fitted, data)
 
     def score_cells(self, X: Any) -> Array:
-        """How far each entry is from the low-rank part, in standard deviations of the noise; NaN where missing."""
+        """How far each entry is from the low-rank part, in standard deviations of the noise; NaN where missing.
+
+        Like :meth:`impute` and :meth:`score`, this makes a table of the size of X, also of a sparse matrix.
+        """
         check_is_fitted(self)
-        data = np.asarray(self._validate(X, reset=False))
+        data = self._validate(X, reset=False).dense()
         residual = data - self.inverse_transform(self.transform(X))
         # Of data without noise, what is within rounding of the fit is no outlier.
         rounding = 100.0 * np.finfo(data.dtype).eps * max(float(np.nanmax(np.abs(data), initial=0.0)), 1e-300)
@@ -231,11 +247,11 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         ``GridSearchCV`` can choose ``delta`` or ``n_components``.
         """
         check_is_fitted(self)
-        data = np.asarray(self._validate(X, reset=False))
+        data = self._validate(X, reset=False).dense()
         fold = np.random.default_rng(0).integers(SCORE_FOLDS, size=data.shape)
         missed = 0.0
         for hidden in (fold == k for k in range(SCORE_FOLDS)):
-            fitted = self.inverse_transform(self.transform(np.where(hidden, np.nan, data)))
+            fitted = self.inverse_transform(self._scores(Table(np.where(hidden, np.nan, data))))
             missed += float(np.nansum(np.abs(data - fitted), where=hidden, dtype=np.float64))
         spread = float(np.nansum(np.abs(data - self.mean_), dtype=np.float64))
         return 1.0 - missed / spread if spread > 0.0 else 0.0
@@ -250,27 +266,30 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def _validate(self, X: Any, *, reset: bool) -> Any:
+    def _validate(self, X: Any, *, reset: bool) -> Table:
         if type(X).__module__.partition(".")[0] in LAZY_LIBRARIES:
             if self.center:
                 rule = "False for an array that is not in memory"
                 raise bad("center", rule, "True", "RobustPCA", "Or give an array in memory.")
-            return validate_data(self, X, reset=reset, skip_check_array=True)
+            return Table(validate_data(self, X, reset=reset, skip_check_array=True))
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(np.result_type(X.dtype, np.float32)), np.nan)
-        return validate_data(
-            self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan"
+        data = validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_all_finite="allow-nan",
         )
-
-    def _column_medians(self, data: Any) -> Array:
-        if not self.center:
-            return np.zeros(data.shape[1], np.float32 if data.dtype == np.float32 else np.float64)
-        unseen = np.isnan(data).all(axis=0)
-        medians: Array = np.nanmedian(np.where(unseen, 0, data) if unseen.any() else data, axis=0)
-        return medians.astype(data.dtype, copy=False)
+        if scipy.sparse.issparse(data) and self.implicit == "zeros" and self.center:
+            remedy = "Subtracting a centre would leave no zeros."
+            raise bad("center", "False with implicit='zeros'", "True", "RobustPCA", remedy)
+        return Table(data, self.implicit)
 
     def _weights(self, totals: Totals) -> tuple[float, float]:
         """λ_L and λ_S for all rows of a stream, by the rule that a fit of them all would use."""
@@ -288,33 +307,14 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.components_, self.singular_values_ = vectors, values
         self.n_components_ = int(values.size)
 
-    def _set_parts(self, low_rank: LowRank, centered: Any, sparse: Any = None) -> None:
-        self.low_rank_ = low_rank
-        if sparse is None:
-            limit, first, parts = self.lambdas_[1], 0, []
-            for block in _blocks(centered):
-                residual = block - low_rank[first : first + block.shape[0]]
-                parts.append(scipy.sparse.csr_array(np.nan_to_num(l1.soft_threshold(residual, limit))))
-                first += block.shape[0]
-            sparse = scipy.sparse.csr_array(scipy.sparse.vstack(parts, format="csr"))
-        self.outliers_ = sparse
-
-    def _noise_of_residual(self, centered: Any) -> Noise:
+    def _noise_of_residual(self, centered: Table) -> Noise:
         """σ of M − L over rows spread evenly, L's singular values taken without their shrinkage."""
         rows = np.unique(np.linspace(0, centered.shape[0] - 1, NOISE_ROWS).astype(int))
         low_rank, (m, n) = self.low_rank_, centered.shape
-        plain = (low_rank.u[rows] * (low_rank.s + self.lambdas_[0])) @ low_rank.vt
-        residual = np.asarray(centered[rows]) - plain
-        residual = residual[~np.isnan(residual)]
-        freedom = low_rank.rank * (m + n - low_rank.rank) / (m * max(residual.size / rows.size, 1.0))
-        return replace(measure(residual, freedom), rank=low_rank.rank)
-
-
-def _blocks(data: Any) -> Iterator[Array]:
-    """A few rows at a time, as arrays in memory."""
-    step = max(1, BLOCK_ENTRIES // max(1, data.shape[1]))
-    for first in range(0, data.shape[0], step):
-        yield np.asarray(data[first : first + step])
+        plain = LowRank(low_rank.u[rows], low_rank.s + self.lambdas_[0], low_rank.vt)
+        entries = centered.rows(rows).observed_residual(plain)
+        freedom = low_rank.rank * (m + n - low_rank.rank) / (m * max(entries.size / rows.size, 1.0))
+        return replace(measure(entries, freedom), rank=low_rank.rank)
 
 
 def _signs(vectors: Array) -> Array:
@@ -325,7 +325,9 @@ def _signs(vectors: Array) -> Array:
     return np.where(largest < 0, -1, 1).astype(vectors.dtype)
 
 
-def _with_fixed_signs(low_rank: LowRank, most: int | None) -> LowRank:
-    vectors = np.asarray(low_rank.vt)[:most]
+def _tidied(low_rank: LowRank, most: int | None, weakest: float) -> LowRank:
+    """The ``most`` strongest directions above ``weakest``, with signs that do not depend on the run."""
+    count = int(np.count_nonzero(low_rank.s[:most] > weakest))
+    vectors = np.asarray(low_rank.vt)[:count]
     signs = _signs(vectors)
-    return LowRank(np.asarray(low_rank.u)[:, :most] * signs, low_rank.s[:most], signs[:, None] * vectors)
+    return LowRank(np.asarray(low_rank.u)[:, :count] * signs, low_rank.s[:count], signs[:, None] * vectors)

@@ -482,26 +482,31 @@ def fit_stored_rows(
         count = pointers[i + 1] - pointers[i]
         u = left[i]
         for a in range(count):
-            j = columns[pointers[i] + a]
+            column = columns[pointers[i] + a]
             fitted = zero
             for k in range(rank):
-                rows[a, k] = right[j, k]
-                fitted += right[j, k] * u[k]
+                rows[a, k] = right[column, k]
+                fitted += right[column, k] * u[k]
             residual[a] = entries[pointers[i] + a] - fitted
+        # Far from the answer few entries are inside the limit: from nothing, the first Hessian counts them all.
+        cold = True
+        for k in range(rank):
+            cold = cold and u[k] == zero
         for _ in range(steps):
             for k in range(rank):
                 descent[k] = -lambda_L * u[k]
-                for h in range(k + 1):
-                    hessian[k, h] = lambda_L if k == h else 0.0
+                for j in range(k + 1):
+                    hessian[k, j] = lambda_L if k == j else 0.0
             for a in range(count):
                 d = residual[a]
                 g = min(max(d, -limit_t), limit_t)
                 for k in range(rank):
                     descent[k] += g * rows[a, k]
-                if d == g:
+                if d == g or cold:
                     for k in range(rank):
-                        for h in range(k + 1):
-                            hessian[k, h] += rows[a, k] * rows[a, h]
+                        for j in range(k + 1):
+                            hessian[k, j] += rows[a, k] * rows[a, j]
+            cold = False
             direction[:] = descent
             solve_positive(hessian, direction)
             start = 0.0

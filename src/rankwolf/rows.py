@@ -7,8 +7,10 @@ that a model has not seen, separates new frames of a video, and is the row half 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from rankwolf import kernels
 from rankwolf.lowrank import Array
@@ -20,7 +22,7 @@ OUTER_PRODUCTS = 256 * 1024
 
 
 def fit_rows(
-    rows: Array,
+    rows: Any,
     right: Array,
     lambda_L: float,
     lambda_S: float,
@@ -30,6 +32,8 @@ def fit_rows(
     max_iter: int = 50,
 ) -> Array:
     """The coefficients (b, r) that fit each of b rows by ``right`` (n, r); NaN marks what is missing.
+
+    Of a CSR array, only the stored entries count.
 
     Newton's method with a line search on the piecewise quadratic loss: it ends after a few steps with the exact
     answer. A row is done when its last step was below ``tol`` of its length (not below the rounding of the dtype).
@@ -48,6 +52,8 @@ def fit_rows(
     result = np.zeros((rows.shape[0], right.shape[1]), dtype)
     if result.size == 0:
         return result
+    if scipy.sparse.issparse(rows):
+        return _fit_stored(rows, right, lambda_L, lambda_S, result if start is None else start, tol, max_iter)
     model = _RowModel.of(right, float(lambda_L), float(lambda_S))
     step = max(1, BATCH_BYTES // (right.shape[0] * dtype.itemsize))
     for first in range(0, rows.shape[0], step):
@@ -55,6 +61,18 @@ def fit_rows(
         guess = model.solve(np.nan_to_num(batch) @ right) if start is None else start[first : first + step]
         result[first : first + step] = _fit_batch(model, batch, guess, tol, max_iter)
     return result
+
+
+def _fit_stored(
+    rows: Any, right: Array, lambda_L: float, lambda_S: float, start: Array, tol: float, max_iter: int
+) -> Array:
+    """Row by row, on the stored entries."""
+    left = np.array(start, right.dtype, order="C")
+    entries = np.ascontiguousarray(rows.data, right.dtype)
+    # Without a weight on u, a row with few entries has many answers; this picks a short one.
+    ridge = max(lambda_L, float(np.finfo(right.dtype).eps) * float(np.sum(right * right)))
+    kernels.fit_stored_rows(entries, rows.indices, rows.indptr, right, ridge, lambda_S, tol, max_iter, left)
+    return left
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from rankwolf.lowrank import Array
 from rankwolf.rows import fit_rows
+from rankwolf.sources.sparse import is_sparse
 from rankwolf.weights import Noise, measure
 
 # How often a batch is cleaned anew with the factors that it has helped to make.
@@ -41,10 +43,11 @@ class Totals:
             squares=forgetting * self.squares,
         )
 
-    def plus(self, batch: Array) -> Totals:
-        """With the rows of ``batch``; its noise is not known yet."""
-        observed = float(np.count_nonzero(~np.isnan(batch)))
-        squares = float(np.nansum(np.square(batch, dtype=np.float64)))
+    def plus(self, batch: Any) -> Totals:
+        """With the rows of ``batch``, dense or sparse; its noise is not known yet."""
+        entries = batch.data if is_sparse(batch) else batch
+        observed = float(np.count_nonzero(~np.isnan(entries)))
+        squares = float(np.nansum(np.square(entries, dtype=np.float64)))
         return replace(
             self,
             rows=self.rows + batch.shape[0],

@@ -21,7 +21,7 @@ from rankwolf import kernels
 from rankwolf.certificate import Certificate
 from rankwolf.lowrank import LowRank
 from rankwolf.oracles.nuclear import orthonormal_against
-from rankwolf.passes import Deflation, clip_tile
+from rankwolf.passes import Deflation, clip_tile, with_entries
 from rankwolf.problem import Penalized
 from rankwolf.solvers.base import Report, Solution, Solver
 from rankwolf.sources import Array, Source, SparseObserved, Sums, Task
@@ -75,6 +75,36 @@ class FitRows(Task[RegressionSums]):
 
 
 @dataclass
+class AtomSums(Sums):
+    """For each probe v, with u = Gv/‖Gv‖: ‖Gv‖² and ‖Gv‖²·‖P_Ω(u vᵀ)‖²."""
+
+    lengths: Array
+    squares: Array
+
+
+class MeasureAtoms(Task[AtomSums]):
+    """Gv for each probe v, and how much of the atom Ω sees. Rows: U, Gv (written)."""
+
+    def __init__(self, problem: Penalized, right: Array, probes: Array) -> None:
+        self.limit, self.right_t = problem.lambda_S, np.ascontiguousarray(right.T)
+        self.probes = probes.astype(right.dtype)
+
+    def start(self) -> AtomSums:
+        """Zeros."""
+        count = self.probes.shape[1]
+        return AtomSums(np.zeros(count), np.zeros(count))
+
+    def visit(self, sums: AtomSums, tile: Any, *rows: Array) -> None:
+        """One sparse tile."""
+        left, images = rows
+        images[...] = clip_tile(tile, left, self.right_t, self.limit) @ self.probes
+        squares = np.square(images, dtype=np.float64)
+        seen = with_entries(tile, np.ones_like(tile.data)) @ np.square(self.probes)
+        sums.lengths += np.sum(squares, axis=0)
+        sums.squares += np.sum(squares * seen, axis=0)
+
+
+@dataclass
 class AlternatingState:
     """U and V, balanced: UᵀU = VᵀV = diag(singular values of L); the columns' side of the data; G on the probes."""
 
@@ -119,11 +149,11 @@ class Alternating(Solver[Penalized, AlternatingState]):
         return state
 
     def step(self, problem: Penalized, source: Source, state: AlternatingState) -> AlternatingState:
-        """Where the last step moved little, new directions and rows for them; then columns, then rows."""
+        """Where the last step moved little, new directions; then columns, then rows."""
         settled = state.last - state.objective <= SETTLED * state.objective
         state.last = state.objective
-        if settled and self._add_directions(problem, state, source.observed_fraction):
-            self._fit_rows(problem, source, state)
+        if settled and state.lengths[0] > problem.lambda_L:
+            self._add_directions(problem, source, state)
         if state.left.shape[1]:
             task = FitRows(problem, state.left, np.zeros((source.shape[0], 0)), 1e-9)
             state.columns.run(task, state.right)
@@ -147,7 +177,7 @@ class Alternating(Solver[Penalized, AlternatingState]):
 
     def solution(self, problem: Penalized, source: Source, state: AlternatingState) -> Solution:
         """U Vᵀ, with the probes along which G is too long."""
-        long = state.lengths > problem.lambda_L
+        long = np.flatnonzero(state.lengths > problem.lambda_L)
         directions = state.probes[:, long].astype(source.dtype)
         deflation = Deflation(directions, 1.0 - problem.lambda_L / state.lengths[long])
         return Solution(LowRank.from_factors(state.left, state.right), problem.lambda_S, None, deflation)
@@ -170,20 +200,24 @@ class Alternating(Solver[Penalized, AlternatingState]):
         state.objective = problem.objective(float(sums.values[0]), nuclear_norm, float(sums.values[1]))
 
     @staticmethod
-    def _add_directions(problem: Penalized, state: AlternatingState, density: float) -> bool:
-        """Columns of V for directions v of G beyond λ_L, with zeros in U; False where there are none."""
-        most = max(NEW_DIRECTIONS, state.left.shape[1] // 2)
-        count = min(int(np.count_nonzero(state.lengths > (1.0 + 1e-6) * problem.lambda_L)), most)
-        if count == 0:
-            return False
-        # The best step along u vᵀ is (σ − λ_L)/‖P_Ω(u vᵀ)‖², and Ω holds about ρ of the atom's squares.
-        weights = np.sqrt((state.lengths[:count] - problem.lambda_L) / density)
-        new = (state.probes[:, :count] * weights).astype(state.right.dtype)
-        state.right = np.ascontiguousarray(np.hstack([state.right, new]))
-        state.left = np.ascontiguousarray(
-            np.hstack([state.left, np.zeros((state.left.shape[0], count), state.left.dtype)])
-        )
-        return True
+    def _add_directions(problem: Penalized, source: Source, state: AlternatingState) -> None:
+        """L ← L + Σ t·u vᵀ for probes v beyond λ_L, by steps that cannot raise the objective.
+
+        Along one atom the best step is t = (σ − λ_L)/‖P_Ω(u vᵀ)‖²; along q at once, a q-th of it is safe.
+        """
+        count = min(max(NEW_DIRECTIONS, state.left.shape[1] // 2), state.probes.shape[1])
+        probes, images = state.probes[:, :count], source.allocate(count)
+        sums = source.run(MeasureAtoms(problem, state.right, probes), state.left, images)
+        lengths = np.sqrt(sums.lengths)
+        good = lengths > problem.lambda_L
+        if not good.any():
+            return
+        lengths, seen = lengths[good], sums.squares[good] / sums.lengths[good]
+        root = np.sqrt((lengths - problem.lambda_L) / (np.count_nonzero(good) * seen))
+        dtype = source.dtype
+        left, right = images[:, good] * (root / lengths).astype(dtype), probes[:, good] * root
+        state.left = np.ascontiguousarray(np.hstack([state.left, left]))
+        state.right = np.ascontiguousarray(np.hstack([state.right, right.astype(dtype)]))
 
 
 def _widened(block: Array, count: int, rng: np.random.Generator) -> Array:

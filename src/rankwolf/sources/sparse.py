@@ -19,6 +19,11 @@ from rankwolf.sources.in_memory import SINGLE
 TILE_ENTRIES = 2**19
 
 
+def is_sparse(x: Any) -> bool:
+    """scipy.sparse's own question, without its narrowing of the type to one that has no attributes."""
+    return bool(scipy.sparse.issparse(x))
+
+
 def ordered_rows(matrix: Any, dtype: np.dtype[Any]) -> scipy.sparse.csr_array:
     """A CSR array in ``dtype`` with sorted indices and one entry for each place; the caller's matrix is not changed.
 
@@ -58,7 +63,7 @@ class SparseObserved(Source):
 
     def read_user_rows(self, start: int, stop: int) -> Array:
         """A few rows made dense, NaN where nothing is stored."""
-        return _dense(self.user_rows(start, stop))
+        return dense_with_nan(self.user_rows(start, stop))
 
     def user_rows(self, start: int, stop: int) -> scipy.sparse.csr_array:
         """The same rows, sparse."""
@@ -70,7 +75,7 @@ class SparseObserved(Source):
         columns = np.sort(np.argsort(counts, kind="stable")[::-1][:side])
         part = self._rows[:, columns]
         rows = np.sort(np.argsort(np.diff(part.indptr), kind="stable")[::-1][:side])
-        return _dense(part[rows])
+        return dense_with_nan(part[rows])
 
     def by_columns(self) -> SparseObserved:
         """The transpose, stored by its own rows: what a step over the columns reads."""
@@ -112,7 +117,7 @@ class SparseZeros(Source):
         return np.ascontiguousarray(self._rows[:, start:stop].toarray().T)
 
 
-def _dense(rows: scipy.sparse.csr_array) -> Array:
+def dense_with_nan(rows: scipy.sparse.csr_array) -> Array:
     """NaN where nothing is stored."""
     dense = np.full(rows.shape, np.nan, rows.dtype)
     dense[np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), rows.indices] = rows.data

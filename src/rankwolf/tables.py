@@ -1,0 +1,118 @@
+"""A table of samples in whatever form it came: the few things that an estimator asks of it, a few rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from rankwolf.lowrank import Array, LowRank
+from rankwolf.oracles import l1
+from rankwolf.passes import sampled_residual, with_entries
+from rankwolf.sources.sparse import dense_with_nan, is_sparse
+
+BLOCK_ENTRIES = 2**22
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows are samples. ``data``: an array with NaN for missing, a CSR array, or anything whose row slices are arrays.
+
+    ``implicit``: what a CSR array does not store is ``"missing"`` or ``"zeros"``.
+    """
+
+    data: Any
+    implicit: str = "missing"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(samples, features)."""
+        return int(self.data.shape[0]), int(self.data.shape[1])
+
+    @property
+    def stores_observed(self) -> bool:
+        """Whether it is sparse, and the stored entries are the observed ones."""
+        return is_sparse(self.data) and self.implicit == "missing"
+
+    def rows(self, numbers: Array) -> Table:
+        """Some of the rows."""
+        return replace(self, data=self.data[numbers])
+
+    def minus(self, centre: Array) -> Table:
+        """With ``centre`` subtracted from each row; of a sparse table, at the stored entries."""
+        if not centre.any():
+            return self
+        if self.stores_observed:
+            return replace(self, data=with_entries(self.data, self.data.data - centre[self.data.indices]))
+        return replace(self, data=self.data - centre)
+
+    def medians(self) -> Array:
+        """The median of what was observed in each column, 0 where nothing was."""
+        if self.stores_observed:
+            return _medians_of_stored(self.data)
+        unseen = np.isnan(self.data).all(axis=0)
+        medians: Array = np.nanmedian(np.where(unseen, 0, self.data) if unseen.any() else self.data, axis=0)
+        return medians.astype(self.data.dtype, copy=False)
+
+    def blocks(self) -> Iterator[Any]:
+        """From top to bottom: arrays of some rows, or all sparse rows at once where only stored entries count."""
+        if self.stores_observed:
+            yield scipy.sparse.csr_array(self.data)
+            return
+        step = max(1, BLOCK_ENTRIES // max(1, self.shape[1]))
+        for first in range(0, self.shape[0], step):
+            rows = self.data[first : first + step]
+            yield rows.toarray() if is_sparse(rows) else np.asarray(rows)
+
+    def dense(self) -> Array:
+        """All of it as an array, NaN where something is missing."""
+        if not is_sparse(self.data):
+            return np.asarray(self.data)
+        return dense_with_nan(self.data) if self.stores_observed else np.asarray(self.data.toarray())
+
+    def residuals(self, low_rank: LowRank) -> Iterator[Any]:
+        """What L leaves over, in the same blocks; sparse where they are."""
+        first = 0
+        for block in self.blocks():
+            part = LowRank(low_rank.u[first : first + block.shape[0]], low_rank.s, low_rank.vt)
+            if is_sparse(block):
+                left, right = (np.ascontiguousarray(factor, block.dtype) for factor in part.factors())
+                yield with_entries(block, sampled_residual(block, left, right))
+            else:
+                yield block - np.asarray(part)
+            first += block.shape[0]
+
+    def observed_residual(self, low_rank: LowRank) -> Array:
+        """The same as one list of the observed entries."""
+        parts = [(x.data if is_sparse(x) else x).ravel() for x in self.residuals(low_rank)]
+        entries = np.concatenate(parts)
+        return np.asarray(entries[~np.isnan(entries)])
+
+    def outliers(self, low_rank: LowRank, limit: float) -> scipy.sparse.csr_array:
+        """S = T_limit(M − L)."""
+        parts = []
+        for residual in self.residuals(low_rank):
+            if is_sparse(residual):
+                sparse = with_entries(residual, np.nan_to_num(l1.soft_threshold(residual.data, limit)))
+                sparse = sparse.copy()  # places are shared with the data
+                sparse.eliminate_zeros()
+            else:
+                sparse = scipy.sparse.csr_array(np.nan_to_num(l1.soft_threshold(residual, limit)))
+            parts.append(sparse)
+        return scipy.sparse.csr_array(scipy.sparse.vstack(parts, format="csr"))
+
+
+def _medians_of_stored(data: Any) -> Array:
+    columns = data.tocsc()
+    medians = np.zeros(data.shape[1], data.dtype)
+    order = np.lexsort((columns.data, np.repeat(np.arange(data.shape[1]), np.diff(columns.indptr))))
+    values, starts = columns.data[order], columns.indptr[:-1]
+    # NaN sorts last, and is as good as not stored.
+    counts = np.diff(np.concatenate([[0], np.cumsum(~np.isnan(values))])[columns.indptr])
+    full = counts > 0
+    low, high = starts + (counts - 1) // 2, starts + counts // 2
+    medians[full] = 0.5 * (values[low[full]] + values[high[full]])
+    return medians
