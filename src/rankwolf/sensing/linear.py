@@ -61,7 +61,10 @@ class LinearSensing(Sensing):
 
 
 class FunctionSensing(Sensing):
-    """A pair of functions: ``forward`` takes an m × n array to p numbers, ``backward`` is its adjoint."""
+    """A pair of functions: ``forward`` takes an m × n array to p numbers in any shape, ``backward`` is its adjoint.
+
+    ``backward`` is handed the p numbers as a vector. There is no structure to use: A*y is dense.
+    """
 
     def __init__(self, forward: Callable[[Array], Any], backward: Callable[[Array], Any], shape: Any) -> None:
         shape = check_shape(shape, "recover")
