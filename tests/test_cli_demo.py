@@ -48,7 +48,11 @@ def test_demo_prints_the_table_and_the_distance_and_says_where_the_results_are(d
     assert out.count("Iteration   Passes") == 1
     assert "Root mean square distance from the true background" in out
     assert "Open out/demo.png" in out
-    assert sorted(path.name for path in folder.iterdir()) == ["demo.png", "result.npz", "summary.json"]
+    assert "Open out/report.html" in out and "F-measure" in out
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "background.mp4", "background.png", "demo.png", "foreground.mp4", "mask.mp4", "report.html", "result.npz",
+        "scene.mkv", "summary.json",
+    ]  # fmt: skip
     assert [path.name for path in folder.parent.iterdir()] == ["out"]
 
 

@@ -130,6 +130,12 @@ def test_an_existing_output_is_kept(video, tmp_path, capsys):
     assert (target / "mask.mp4").read_text() == "mine"
     assert run(video, "-o", target, "--force", "--quiet", "--end", 20) == 0
     assert names(target) == FILES
+    (target / "notes.txt").write_text("mine")
+    assert run(video, "-o", target, "--force", "--quiet", "--end", 20, "--format", "png") == 0
+    stems = {Path(name).stem if name.endswith(".mp4") else name for name in FILES}
+    assert names(target) == stems | {"notes.txt"}, "no mask of the run before beside the new one"
+    assert run(video, "-o", target, "--force", "--quiet", "--end", 20, "--no-report") == 0
+    assert names(target) == FILES - {"report.html"} | {"notes.txt"}
 
 
 def test_image_folder_keeps_its_names(tmp_path):

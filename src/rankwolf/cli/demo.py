@@ -1,4 +1,4 @@
-"""``rankwolf demo``: render a scene, decompose it, draw what came out, and say how close it is to the truth."""
+"""``rankwolf demo``: render a scene, separate it, draw what came out, and say how close it is to the truth."""
 
 from __future__ import annotations
 
@@ -15,13 +15,10 @@ from rankwolf.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from rankwolf.result import Decomposition
+    from rankwolf.result import Decomposition, Record
     from rankwolf.scene import Rendered
 
-# The scene's noise is 2 gray levels: the paper's δ = 1e-3 for video would make λ_S smaller than that, and S noisy. And
-# delta="auto" takes what it clips for independent from entry to entry, which moving objects are not: L follows them.
-DELTA = 3e-3
-PICTURE, RESULT, SUMMARY = "demo.png", "result.npz", "summary.json"
+SCENE, PICTURE, PAGE, RESULT, SUMMARY = "scene.mkv", "demo.png", "report.html", "result.npz", "summary.json"
 
 
 def add_parser(subparsers: Any) -> None:
@@ -34,7 +31,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("demo-output"), metavar="FOLDER",
-        help="where the picture and the result go (default: %(default)s)",
+        help="where the scene, the results and the page go (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument("--frames", type=int, default=300, metavar="N", help="frames (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="another scene (default: %(default)s)")
@@ -47,19 +44,19 @@ def run(arguments: argparse.Namespace) -> int:
     target: Path = arguments.output
     output = Output.of(arguments)
     with whole_folder(target, force=arguments.force) as folder:
-        summary = render_and_decompose(arguments, output, folder)
+        video = render(arguments, output)
+        summary = separate_scene(video, folder, target, output)
     output.say(
-        f"Open {target / PICTURE}: observed, background, foreground.\n"
+        f"Open {target / PAGE} in a browser: a slider through the frames, and how the run went.\n"
+        f"Open {target / PICTURE}: observed, background, foreground of four moments.\n"
         f"rankwolf.load({str(target / RESULT)!r}) reads the result; {target / SUMMARY} has the figures."
     )
     output.finish({**summary, "output": str(target)})
     return 0
 
 
-def render_and_decompose(arguments: argparse.Namespace, output: Output, folder: Path) -> dict[str, Any]:
-    """Render, decompose, compare, draw; returns the summary."""
-    from rankwolf.api import decompose
-    from rankwolf.callbacks import LogTable
+def render(arguments: argparse.Namespace, output: Output) -> Rendered:
+    """The scene with its truth."""
     from rankwolf.scene import Scene
 
     scene = Scene(n_frames=arguments.frames, seed=arguments.seed)
@@ -67,23 +64,83 @@ def render_and_decompose(arguments: argparse.Namespace, output: Output, folder: 
         f"Rendering {scene.n_frames} frames of {scene.height} × {scene.width}: {scene.n_lamps} lamps, "
         f"{scene.n_objects} objects, noise of {scene.noise:g} gray levels."
     )
-    video = scene.render()
-    output.say("Decomposing.")
-    fit = decompose(video.matrix, delta=DELTA, rng=0, callback=LogTable() if output.talks else None)
+    return scene.render()
+
+
+def separate_scene(video: Rendered, folder: Path, target: Path, output: Output) -> dict[str, Any]:
+    """Write the scene as a video and everything that follows from it into ``folder``; how close it came."""
+    from rankwolf.report.video_page import Album, video_page
+    from rankwolf.video.separation import Job, separate
+    from rankwolf.video.summary import summarize
+
+    write_scene(video, folder / SCENE)
+    output.say(f"Decomposing {SCENE}.")
+    album, masks = Album(), list[Any]()
+
+    def visit(pictures: Any) -> None:
+        masks.append(pictures.mask)
+        album.visit(pictures)
+
+    outcome = separate(Job(folder / SCENE), folder, Table(output.talks), visit)
+    fit = outcome.fit
+    assert fit is not None
     output.say(f"\n{fit!r}\n")
-    errors = compare(video, fit)
+    errors, score = compare(video, fit), score_masks(video, masks)
     output.say(
         "Root mean square distance from the true background, in gray levels:\n"
         f"  the frames as they are    {errors['frames']:7.2f}\n"
         f"  the median frame          {errors['median']:7.2f}\n"
         f"  L                         {errors['low_rank']:7.2f}\n"
         f"  L, where objects hide it  {errors['low_rank_behind_objects']:7.2f}\n"
+        f"Mask of what moves: precision {score['precision']:.3f}, recall {score['recall']:.3f}, "
+        f"F-measure {score['f_measure']:.3f}\n"
     )
-    summary = summarize(fit, errors)
+    summary = summarize(outcome) | {"input": str(target / SCENE)}
+    command = f"rankwolf separate {target / SCENE} -o separated"
+    page = video_page(album, summary, fit, outcome.activity, outcome.residuals, command, None)
+    (folder / PAGE).write_text(page, encoding="utf-8")
     draw(video, fit, folder / PICTURE)
-    fit.save(folder / RESULT)
+    summary |= {"distance_from_true_background": errors, "mask": score}
     (folder / SUMMARY).write_text(to_json(summary, indent=2) + "\n", encoding="utf-8")
     return summary
+
+
+class Table:
+    """An observer of the separation that prints the table of iterations."""
+
+    def __init__(self, talks: bool) -> None:
+        from rankwolf.callbacks import LogTable
+
+        self._table = LogTable() if talks else None
+
+    def stage(self, name: str, total: int | None) -> None:
+        """The table says enough."""
+
+    def advance(self, frames: int) -> None:
+        """A demo is short."""
+
+    def record(self, record: Record) -> object:
+        """One row."""
+        return None if self._table is None else self._table(record)
+
+
+def write_scene(video: Rendered, path: Path) -> None:
+    """Without loss, so that the truth stays the truth."""
+    from fractions import Fraction
+
+    from rankwolf.video.writing import VideoSink
+
+    sink = VideoSink(path, "ffv1", video.frames.shape[1], video.frames.shape[2], Fraction(25))
+    for frame in video.frames:
+        sink.write(frame)
+    sink.close()
+
+
+def score_masks(video: Rendered, masks: list[Any]) -> dict[str, float]:
+    """Precision, recall, F-measure and the rest."""
+    from rankwolf.video.scoring import Score, score_frame
+
+    return sum(map(score_frame, masks, video.masks), start=Score()).as_dict()
 
 
 def compare(video: Rendered, fit: Decomposition) -> dict[str, float]:
@@ -102,24 +159,6 @@ def compare(video: Rendered, fit: Decomposition) -> dict[str, float]:
         "median": distance(np.median(video.frames, axis=0) - truth),
         "low_rank": distance(low_rank - truth),
         "low_rank_behind_objects": distance((low_rank - truth)[hidden]),
-    }
-
-
-def summarize(fit: Decomposition, errors: dict[str, float]) -> dict[str, Any]:
-    """What a program wants to know about the run."""
-    return {
-        "shape": fit.low_rank.shape,
-        "method": fit.method,
-        "lambdas": fit.lambdas,
-        "status": fit.status.name,
-        "objective": fit.objective,
-        "relative_gap": fit.relative_gap,
-        "rank": fit.low_rank.rank,
-        "nonzeros": fit.sparse.nnz,
-        "iterations": fit.n_iter,
-        "passes": fit.passes,
-        "seconds": fit.seconds,
-        "distance_from_true_background": errors,
     }
 
 

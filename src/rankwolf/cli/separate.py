@@ -170,10 +170,30 @@ def run(arguments: argparse.Namespace) -> int:
                 outcome.reader.names,
             )
             (folder / "report.html").write_text(page, encoding="utf-8")
+    if arguments.force:
+        remove_stale(target, summary["format"], arguments)
     for line in story(summary, target, album is not None):
         output.say(line)
     output.finish({**summary, "output": str(target)})
     return 0
+
+
+def remove_stale(target: Path, form: str, arguments: argparse.Namespace) -> None:
+    """What an earlier run left under names that this run did not use: it does not belong to the summary any more."""
+    import shutil
+
+    from rankwolf.video.separation import NAMES, REGION, RESULT, STILL
+    from rankwolf.video.writing import FORMATS
+
+    stale = [target / f"{name}{ending}" for kind, ending in FORMATS.items() if kind != form for name in NAMES]
+    stale += [target / REGION] if arguments.mask is None else []
+    stale += [target / "report.html"] if arguments.no_report else []
+    stale += [target / RESULT, target / STILL] if arguments.model is not None else []
+    for path in stale:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def job_of(arguments: argparse.Namespace) -> Job:

@@ -1,0 +1,108 @@
+"""``rankwolf separate`` on whole videos: seconds, frames per second and memory: ``python -m benchmarks.separate_video``.
+
+``vtest``: OpenCV's pedestrian street, 795 frames of 768 × 576, in gray and in colour, to a certified gap of 1e-3 with
+everything written; how the time splits into decoding, solving and writing. ``model``: its second half by a model of the
+first. ``long``: ten minutes of 640 × 480 at 25 frames a second, rendered here, with ``--max-memory 1GB``; memory is the
+process's own peak, pages of files included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.data import folder
+from benchmarks.harness.results import Results
+from rankwolf.scene import Scene
+from rankwolf.video.writing import VideoSink
+
+Array = np.ndarray[Any, np.dtype[Any]]
+LONG = Scene(height=480, width=640, n_frames=15000, n_objects=8, n_lamps=3, seed=5)
+
+
+def run(source: Path, target: Path, *options: str) -> dict[str, Any]:
+    """A fresh process, so that its peak memory is its own."""
+    words = ["separate", str(source), "-o", str(target), "--json", *options]
+    done = subprocess.run(
+        [sys.executable, "-m", "rankwolf", *words], stdout=subprocess.PIPE, check=True, text=True
+    )
+    summary: dict[str, Any] = json.loads(done.stdout)
+    return summary
+
+
+def show(results: Results, name: str, summary: dict[str, Any]) -> None:
+    seconds = summary["seconds"]
+    row = {
+        "name": name, "frames": summary["frames"], "seconds": seconds, "rank": summary.get("rank"),
+        "relative_gap": summary.get("relative_gap"), "proved": summary.get("gap_is_proved"),
+        "passes": summary.get("passes"), "frames_per_second": summary["frames_per_second"],
+        "peak_memory_bytes": summary["peak_memory_bytes"], "on_disk": summary["frames_on_disk"],
+    }  # fmt: skip
+    results.add(row)
+    split = ", ".join(f"{stage} {value:.1f}" for stage, value in seconds.items())
+    share = f", solve {seconds['solve'] / seconds['total']:.0%} of it" if "solve" in seconds else ""
+    gap = (
+        f", gap {row['relative_gap']:.1e} after {row['passes']} passes, rank {row['rank']}"
+        if row["passes"]
+        else ""
+    )
+    print(
+        f"{name}: {summary['frames']} frames, seconds: {split}{share}{gap}, {row['frames_per_second']:.1f} frames/s, "
+        f"peak {row['peak_memory_bytes'] / 1e6:.0f} MB, frames on {'disk' if row['on_disk'] else 'memory'}",
+        flush=True,
+    )
+
+
+def vtest(results: Results, place: Path) -> None:
+    source = folder() / "vtest.avi"
+    show(results, "vtest, gray", run(source, place / "gray"))
+    show(results, "vtest, colour", run(source, place / "color", "--color"))
+
+
+def model(results: Results, place: Path) -> None:
+    source = folder() / "vtest.avi"
+    show(results, "vtest, first half", run(source, place / "first", "--end", "400"))
+    options = ("--start", "400", "--model", str(place / "first" / "result"))
+    show(results, "vtest, second half by the model", run(source, place / "second", *options))
+
+
+def write_video(path: Path, frames: Iterable[Array], height: int, width: int) -> None:
+    sink = VideoSink(path, "libx264", height, width, Fraction(25))
+    for frame in frames:
+        sink.write(frame)
+    sink.close()
+
+
+def long(results: Results, place: Path) -> None:
+    source = place / "long.mp4"
+    write_video(source, LONG, LONG.height, LONG.width)
+    print(f"rendered {source.stat().st_size / 1e6:.0f} MB", flush=True)
+    show(results, "ten minutes of 640 x 480, 1 GB", run(source, place / "long", "--max-memory", "1GB"))
+
+
+def main() -> None:
+    experiments = {"vtest": vtest, "model": model, "long": long}
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="*", choices=[*experiments, []], default=[])
+    parser.add_argument(
+        "--place", type=Path, help="where videos and results go; the default is removed afterwards"
+    )
+    arguments = parser.parse_args()
+    names = arguments.what or list(experiments)
+    results = Results("separate_video", {"what": names})
+    with tempfile.TemporaryDirectory() as temporary:
+        for name in names:
+            experiments[name](results, arguments.place or Path(temporary))
+
+
+if __name__ == "__main__":
+    main()
