@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from rankwolf.scene import Scene
 from rankwolf.video import noise
-from rankwolf.video.store import FrameStore, available_memory
+from rankwolf.sources.memory import available_memory
+from rankwolf.video.store import FrameStore
 
 
 @pytest.mark.parametrize("expected", [None, 10, 100, 300])
