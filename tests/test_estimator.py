@@ -277,7 +277,7 @@ def test_a_stream_finds_a_direction_that_its_first_batch_did_not_have():
     early = rng.standard_normal((200, 2)) @ directions[:2] + 0.1 * rng.standard_normal((200, 30))
     late = rng.standard_normal((400, 3)) @ directions + 0.1 * rng.standard_normal((400, 30))
     model = RobustPCA(center=False, random_state=0).partial_fit(early)
-    assert model.n_components_ == 2
+    assert np.all(model.singular_values_[2:] < 5.0)
     for batch in np.array_split(late, 8):
         model.partial_fit(batch)
     assert model.singular_values_[2] > 50.0

@@ -89,9 +89,9 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((200, 2)) @ rng.standard_normal((2, 20)) + 0.1 * rng.standard_normal((200, 20))
     >>> X[3, 5], X[7, 2] = 50.0, np.nan
-    >>> model = RobustPCA(random_state=0).fit(X)
-    >>> model.n_components_, model.transform(X[:4]).shape, bool(model.outliers_[3, 5] > 40.0)
-    (2, (4, 2), True)
+    >>> model = RobustPCA(n_components=2, random_state=0).fit(X)
+    >>> model.components_.shape, model.transform(X[:4]).shape, bool(model.outliers_[3, 5] > 40.0)
+    ((2, 20), (4, 2), True)
     """
 
     def __init__(
