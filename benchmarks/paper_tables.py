@@ -3,8 +3,8 @@
 FW-T stops by the paper's rule; ISTA and FISTA as soon as their f(L, S) is at or below FW-T's, taken with the true
 nuclear norm of its L.
 
-The atoms of FW-T are leading singular vectors of gradients whose leading values nearly coincide, so that its count moves
-by a tenth with the last digits of the oracle (the start of Lanczos, how exact it is, the mask). So FW-T runs with
+The atoms of FW-T are leading singular vectors of gradients whose leading values nearly coincide, so that its count
+moves by a tenth with the last digits of the oracle (the start of Lanczos, how exact it is, the mask). So FW-T runs with
 ``--repeats`` seeds, and the run with the median count stands in the table, between the least and the most.
 """
 
