@@ -19,7 +19,7 @@ ROOT = Path(rankwolf.__file__).parent
 
 # From the ground up. A module may import from the lines above its own, and from itself.
 LAYERS = [
-    {"kernels", "lowrank"},
+    {"kernels", "lowrank", "files"},
     {"sources"},
     {"oracles", "sensing", "rows"},
     {"problem"},
@@ -45,6 +45,7 @@ HEAVY = [
     "av",
     "cv2",
     "pandas",
+    "pyarrow",
     "rich",
     "PIL",
     "h5py",
