@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankwolf.scene import Scene
-from rankwolf.video import noise
 from rankwolf.sources.memory import available_memory
+from rankwolf.video import noise
 from rankwolf.video.store import FrameStore
 
 
