@@ -9,7 +9,6 @@ import argparse
 import contextlib
 import json
 import os
-import re
 import shlex
 import shutil
 import sys
@@ -54,14 +53,14 @@ def parse_size(text: str) -> int:
     >>> parse_size("1GB"), parse_size("512MiB")
     (1000000000, 536870912)
     """
-    match = re.fullmatch(r"\s*([0-9.]+(?:e[0-9]+)?)\s*([kmgt]?)(i?)b?\s*", text.lower())
+    from rankwolf.sources import memory
+
     try:
-        number = float(match[1]) if match else 0.0
+        return memory.parse_size(text)
     except ValueError:
-        number = 0.0
-    if not match or number <= 0.0:
-        raise ValueError(f"--max-memory must be a size such as 1GB or 512MiB. Got {text!r} instead.")
-    return int(number * (1024 if match[3] else 1000) ** " kmgt".index(match[2] or " "))
+        raise ValueError(
+            f"--max-memory must be a size such as 1GB or 512MiB. Got {text!r} instead."
+        ) from None
 
 
 def command_of(

@@ -26,7 +26,7 @@ class FrankWolfeThresholding(Solver[Penalized, AtomicState]):
     name = "fw-t"
     solves = (Penalized,)
 
-    def __init__(self, oracle_tol: float = 1e-2, oracle_products: int = 20) -> None:
+    def __init__(self, oracle_tol: float = 3e-3, oracle_products: int = 20) -> None:
         self.oracle_tol, self.oracle_products = oracle_tol, oracle_products
 
     def init(self, problem: Penalized, source: Source, rng: np.random.Generator) -> AtomicState:
