@@ -19,12 +19,12 @@ ROOT = Path(rankwolf.__file__).parent
 
 # From the ground up. A module may import from the lines above its own, and from itself.
 LAYERS = [
-    {"kernels", "lowrank", "files"},
+    {"kernels", "lowrank", "files", "storing"},
     {"sources"},
     {"oracles", "sensing", "rows"},
     {"problem"},
     {"passes", "weights"},
-    {"certificate", "validation", "result", "streaming", "tables"},
+    {"certificate", "validation", "result", "streaming", "tables", "scaling"},
     {"solvers"},
     {"assess"},
     {"solve"},

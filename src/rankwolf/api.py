@@ -31,6 +31,7 @@ def decompose(
     callback: Callback | None = None,
     rng: Any = None,
     n_threads: int | None = None,
+    max_memory: int | str | None = None,
 ) -> Decomposition:
     """Split a matrix into a low-rank and a sparse part, M ≈ L + S.
 
@@ -40,9 +41,11 @@ def decompose(
     Parameters
     ----------
     X : array of shape (m, n)
-        Any real dtype and memory order, or a masked array. It is not copied, and stays in its own dtype.
+        Any real dtype and memory order, or a masked array. It is not copied, and stays in its own dtype. A memory map,
+        an h5py dataset, a Zarr array, or a list of these or of files (``.npy``, ``.h5``, ``.zarr``), whose rows follow
+        each other, stays on the disk and is read once in each pass.
     observed : boolean array of shape (m, n), optional
-        True where an entry was observed.
+        True where an entry was observed; an array, or on the disk as well.
     implicit : {"missing", "zeros"}
         What the entries that a scipy.sparse matrix does not store are. ``"missing"``: only stored entries were observed
         (ratings), and everything costs what is stored. ``"zeros"``: they are zeros like any other number (counts);
@@ -69,6 +72,9 @@ def decompose(
         The start of the singular-vector computations. The same seed gives the same bytes.
     n_threads : int, optional
         Default: every core that this process may use.
+    max_memory : int or str, optional
+        What the process may take, in bytes or as ``"2GB"``, for data on the disk; arrays that a method keeps beside the
+        data go to files in TMPDIR when they would not fit. For an array in memory it limits those.
 
     Returns
     -------
@@ -93,7 +99,8 @@ def decompose(
     sparse = scipy.sparse.issparse(X) and implicit == "missing"
     solver = choose_solver(method, settings.problem, sparse=sparse)
     generator = validation.check_rng(rng)
-    source = validation.check_source(X, observed, settings.threads, implicit)
+    limit = None if max_memory is None else validation.check_size("max_memory", max_memory)
+    source = validation.check_source(X, observed, settings.threads, implicit, limit)
     if from_noise and lambdas is None and radii is None:
         problem: Problem = Penalized(*noise_weights(source, generator))
     else:

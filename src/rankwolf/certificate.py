@@ -29,8 +29,8 @@ from rankwolf.problem import Penalized, Problem
 from rankwolf.sensing import Measurements
 from rankwolf.sensing.checks import inner
 from rankwolf.sources import Array, Source
+from rankwolf.sources.memory import EXACT_COLUMNS
 
-EXACT_COLUMNS = 4096
 RITZ_TOL = 1e-5
 RITZ_PASSES = 40
 # Allowance for the rounding in a Gram matrix, relative, by the item size of the tiles that it is added up from.

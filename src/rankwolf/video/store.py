@@ -177,15 +177,3 @@ def _giving_back(mapped: mmap.mmap, most_bytes: int) -> Iterator[None]:
         watcher.join()
         with suppress(ValueError, OSError):
             mapped.madvise(mmap.MADV_DONTNEED)
-
-
-def available_memory() -> int:
-    """What this process may take: the memory that is free or can be freed at once, less a fifth."""
-    try:
-        text = Path("/proc/meminfo").read_text(encoding="ascii")
-        free = next(
-            int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("MemAvailable")
-        )
-    except (OSError, StopIteration):  # not Linux
-        free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    return free * 4 // 5
