@@ -1,7 +1,7 @@
 """Measurements as they are, or as coordinates of P_Q? ``python -m benchmarks.projection_form``, half a minute.
 
 M of 40 × 40 with rank 1 and 2 % gross errors, 900 Gaussian measurements, of one scale or of scales from 0.05 to 5,
-exact or with 3 % of noise: the paper's problem (1.1) against (1.4) by ``orthonormalize``, both with the default weights.
+exact or with 3 % of noise: the paper's problem (1.1) against (1.4) by ``orthonormalize``, both with default weights.
 """
 
 from __future__ import annotations

@@ -185,6 +185,14 @@ class TestAgainstThePaper:
         np.testing.assert_allclose(L, np.asarray(entry_wise.low_rank), atol=2e-3 * np.abs(L).max())
         np.testing.assert_allclose(S, np.asarray(entry_wise.sparse), atol=2e-3 * np.abs(S).max())
 
+    def test_entries_are_decompose_with_radii(self):
+        M, seen = reference.corrupted(5, 20, 15, observed=0.7)
+        settings = {"radii": (15.0, 25.0), "rng": 0, "n_threads": 1, "max_iter": 3000}
+        measured = rw.recover(M[seen], sensing.Entries(seen), tol=1e-7, **settings)
+        entry_wise = rw.decompose(M, observed=seen, tol=1e-2, **settings)
+        assert measured.status is entry_wise.status is rw.Status.GAP_REACHED
+        assert 0.0 <= entry_wise.objective / measured.objective - 1.0 + 1e-7 <= 1.02e-2
+
     def test_the_papers_stopping_rule(self):
         fit = run("cosines", 1, False, "fw-t", stop="paper", tol=1e-3)
         assert fit.status is rw.Status.PAPER_RULE
@@ -283,6 +291,26 @@ class TestRun:
         assert fit.status is rw.Status.CALLBACK
         assert [r.iteration for r in records] == [1, 2, 3, 4, 5]
         assert all(np.diff([r.passes for r in records]) == 2)  # one product with A, one with A*
+
+    @pytest.mark.parametrize("kind", ["entries", "cosines", "fourier", "stack"])
+    def test_products_with_the_adjoint_lead_to_the_same_iterates(self, kind, monkeypatch):
+        """The oracle's way through the operator's structure, against A*r as a dense matrix."""
+        M, seen = reference.corrupted(4, *SHAPE, observed=0.7)
+        A = (
+            sensing.Entries(seen)
+            if kind == "entries"
+            else operator("fourier" if kind == "stack" else kind, 4)
+        )
+        A = sensing.Stack([A, operator("cosines", 5)]) if kind == "stack" else A
+        objectives, calls = [], []
+        count = type(A).adjoint_products
+        monkeypatch.setattr(type(A), "adjoint_products", lambda *a: calls.append(a) or count(*a))
+        for cost in (0, 10**9):  # always, never
+            monkeypatch.setattr("rankwolf.sensing.measurements.SPARSE_COST", cost)
+            fit = rw.recover(A.apply(M), A, delta=0.05, method="fw-t", tol=0.0, max_iter=10, rng=0)
+            objectives.append([record.objective for record in fit.history])
+        assert len(calls) == 10
+        np.testing.assert_allclose(*objectives, rtol=1e-6)
 
     @pytest.mark.parametrize("method", ["fista", "fw-t", "fw"])
     def test_zero_measurements(self, method):
