@@ -24,7 +24,7 @@ LAYERS = [
     {"oracles", "sensing", "rows", "packing"},
     {"problem"},
     {"passes", "weights"},
-    {"certificate", "validation", "result", "streaming", "tables"},
+    {"certificate", "validation", "result", "streaming", "tables", "scaling"},
     {"solvers"},
     {"assess", "checkpoint"},
     {"solve"},

@@ -249,6 +249,17 @@ class Decomposition:
             f"  {self.status.value}"
         )
 
+    def as_dict(self) -> dict[str, Any]:
+        """Numbers and words that JSON knows, without the matrices and the history."""
+        names = ("lambda_L", "lambda_S") if self.lambdas else ("tau_L", "tau_S")
+        return {
+            **dict(zip(names, self.lambdas or self.radii or (), strict=False)),
+            "method": self.method, "rank": self.low_rank.rank, "nonzeros": self.sparse.nnz, "objective": self.objective,
+            "gap": self.gap, "relative_gap": self.relative_gap, "gap_is_proved": self.gap_is_proved,
+            "status": self.status.name, "status_says": self.status.value, "iterations": self.n_iter,
+            "passes": self.passes,
+        }  # fmt: skip
+
     def save(self, path: str | os.PathLike[str], *, with_sparse: bool = True) -> None:
         """Write everything, S as compressed rows, to one ``.npz`` file (no pickle); moved into place when whole.
 
