@@ -19,7 +19,8 @@ ROOT = Path(rankwolf.__file__).parent
 
 # From the ground up. A module may import from the lines above its own, and from itself.
 LAYERS = [
-    {"kernels", "lowrank", "files", "storing"},
+    {"kernels", "lowrank", "storing"},
+    {"files"},
     {"sources"},
     {"oracles", "sensing", "rows", "packing"},
     {"problem"},
