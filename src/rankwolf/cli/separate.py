@@ -13,6 +13,7 @@ from rankwolf.cli.common import (
     add_output_options,
     add_solving_options,
     check_target,
+    checkpoint_of,
     command_of,
     parse_size,
     to_json,
@@ -206,6 +207,8 @@ def job_of(arguments: argparse.Namespace) -> Job:
         raise ValueError(f"--sample must be above 0 and at most 1. Got {arguments.sample:g} instead.")
     if arguments.vote is not None and (arguments.vote < 1 or arguments.vote % 2 == 0):
         raise ValueError(f"--vote must be odd and at least 1. Got {arguments.vote} instead.")
+    if arguments.model is not None and arguments.checkpoint is not None:
+        raise ValueError("--model does not solve: there is nothing to keep in a --checkpoint.")
     if arguments.model is not None and (arguments.mask is not None or arguments.sample is not None):
         raise ValueError("--model brings its own region of interest: --mask and --sample do not go with it.")
     return Job(
@@ -229,6 +232,7 @@ def job_of(arguments: argparse.Namespace) -> Job:
             max_seconds=arguments.max_seconds,
             seed=arguments.seed,
             n_threads=arguments.threads,
+            checkpoint=checkpoint_of(arguments),
         ),
         rule=MaskRule(
             None
