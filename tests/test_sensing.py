@@ -163,6 +163,12 @@ def test_norm_estimate_on_hard_spectra(seed, ratio, followers):
     assert 1.0 <= checks.estimate_norm(A) <= 1.03
 
 
+@pytest.mark.parametrize("size", [100, 500, 2000])
+def test_gaussian_bound_is_10_to_20_percent_above_the_norm(size):
+    A = sensing.Gaussian(size, (30, 40), seed=size, stored=True)
+    assert 1.08 < A.norm / np.linalg.norm(A._stored, 2) < 1.22
+
+
 def test_gaussian_needs_not_exist_at_once(monkeypatch):
     monkeypatch.setattr(gaussian, "BLOCK_NUMBERS", 20_000)
     rng, shape = np.random.default_rng(0), (20, 50)

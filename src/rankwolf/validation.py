@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 from math import inf, isfinite, nan
 from numbers import Integral, Real
 from typing import Any
@@ -224,6 +225,17 @@ def check_size(name: str, value: Any, where: str = "decompose") -> int:
         return parse_size(value)
     except ValueError:
         raise bad(name, "a number of bytes or a size such as '2GB' or '512MiB'", repr(value), where) from None
+
+
+def check_interval(name: str, value: Any, where: str = "decompose") -> tuple[int | None, float | None]:
+    """(passes, None) for a whole number, (None, seconds) for words such as "90s" or "10min"."""
+    if not isinstance(value, str):
+        return check_count(name, value, where), None
+    match = re.fullmatch(r"\s*([0-9.]+)\s*(s|min|h)\s*", value)
+    try:
+        return None, float(match[1]) * {"s": 1.0, "min": 60.0, "h": 3600.0}[match[2]]  # type: ignore[index]
+    except (TypeError, ValueError):
+        raise bad(name, "a number of passes or a time such as '90s' or '10min'", repr(value), where) from None
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...], where: str = "decompose") -> str:

@@ -14,7 +14,8 @@ An address is a file name, or ``file::member`` for a file that holds several arr
 =================  ==============================================================================
 
 Nothing is unpickled. What a header claims is compared with the size of the file before anything is allocated
-(:mod:`rankwolf.files.claims`). This package imports no other part of Rankwolf.
+(:mod:`rankwolf.files.claims`). This package imports nothing of Rankwolf but
+:mod:`rankwolf.storing`.
 """
 
 from rankwolf.files.address import Address

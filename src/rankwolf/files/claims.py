@@ -7,7 +7,6 @@ if it is not far more than what the file's own bytes could plausibly hold.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rankwolf.files.address import Address
+from rankwolf.files.memory import free_memory
 
 # Small enough to allocate for anybody.
 HARMLESS_BYTES = 64 * 2**20
@@ -77,18 +77,6 @@ def check_shape(address: Address, shape: Sequence[int]) -> None:
         raise address.bad(f"it must be a matrix, with two dimensions. Its shape is {tuple(shape)}.{remedy}")
     if min(shape) < 1:
         raise address.bad(f"it must have at least one row and one column. Its shape is {tuple(shape)}.")
-
-
-def free_memory() -> int:
-    """Bytes that this machine could give without swapping; what Linux calls available, elsewhere all of it."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return 1024 * int(line.split()[1])
-    except OSError:
-        pass
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def size(count: float) -> str:

@@ -12,6 +12,7 @@ import scipy.sparse
 from rankwolf.files.kinds import kind_named
 from rankwolf.files.matlab import write_mat, write_mat73
 from rankwolf.files.matrix import Array, LabelledMatrix, Labels
+from rankwolf.storing import write_hdf5, write_npy
 
 BLOCK_ENTRIES = 2**20
 Advance = Callable[[int], object]
@@ -39,13 +40,13 @@ def write_rows(
     member = like.member if like.kind == kind and like.member else name
     blocks = _blocks(part, advance)
     if kind == "npy":
-        _write_npy(path, part, blocks)
+        write_npy(path, part.shape, part.dtype, _parts(part, blocks), overwrite=False)
     elif kind in ("csv", "tsv"):
         _write_text(path, blocks, like.labels, "," if kind == "csv" else "\t")
     elif kind == "parquet":
         _write_parquet(path, blocks, like.labels)
     elif kind == "hdf5":
-        _write_hdf5(path, member, part, blocks)
+        write_hdf5(path, member, part.shape, part.dtype, _parts(part, blocks), overwrite=False)
     elif kind == "zarr":
         _write_zarr(path, like.member if like.kind == kind else None, part, blocks)
     else:
@@ -82,20 +83,15 @@ def _blocks(part: Rows, advance: Advance) -> Iterator[tuple[slice, Array]]:
         advance(place.stop - place.start)
 
 
+def _parts(part: Rows, blocks: Iterator[tuple[slice, Array]]) -> Iterator[tuple[slice, slice, Array]]:
+    return ((place, slice(0, part.shape[1]), block) for place, block in blocks)
+
+
 def _write_arrays(path: Path, kind: str, arrays: dict[str, Any]) -> None:
     if kind == "npz":
         np.savez_compressed(path, **arrays)
     else:
         (write_mat if kind == "mat" else write_mat73)(path, arrays)
-
-
-def _write_npy(path: Path, part: Rows, blocks: Iterator[tuple[slice, Array]]) -> None:
-    """Plain writes: through a memory map, a full disk would end the process."""
-    with path.open("wb") as file:
-        header = {"descr": part.dtype.str, "fortran_order": False, "shape": tuple(part.shape)}
-        np.lib.format.write_array_header_1_0(file, header)
-        for _, block in blocks:
-            file.write(np.ascontiguousarray(block, part.dtype).data)
 
 
 def _frame(block: Array, place: slice, labels: Labels) -> Any:
@@ -143,17 +139,6 @@ def _write_parquet(path: Path, blocks: Iterator[tuple[slice, Array]], labels: La
     finally:
         if writer is not None:
             writer.close()
-
-
-def _write_hdf5(path: Path, member: str, part: Rows, blocks: Iterator[tuple[slice, Array]]) -> None:
-    import h5py
-
-    with h5py.File(path, "w") as file:
-        dataset = file.create_dataset(
-            member, part.shape, part.dtype, chunks=True, compression="gzip", compression_opts=1, shuffle=True
-        )
-        for place, block in blocks:
-            dataset[place] = block
 
 
 def _write_zarr(path: Path, member: str | None, part: Rows, blocks: Iterator[tuple[slice, Array]]) -> None:

@@ -69,6 +69,7 @@ class Workspace:
     def __init__(self, most_bytes: int | None = None) -> None:
         self._most_bytes, self._in_memory = most_bytes, 0
         self._files: dict[int, _InFile] = {}
+        self._sizes: dict[int, int] = {}
 
     def zeros(self, shape: tuple[int, int], dtype: Any) -> Array:
         """A new array of zeros."""
@@ -79,13 +80,18 @@ class Workspace:
         if self._in_memory + size <= self._most_bytes:
             array = np.zeros(shape, dtype)
             self._in_memory += size
-            weakref.finalize(array, self._forget_memory, size)
+            self._sizes[id(array)] = size
+            weakref.finalize(array, self._forget, id(array))
             return array
         mapped = mapped_file(size, "working arrays")
         array = np.frombuffer(mapped, dtype).reshape(shape)
         self._files[id(array)] = _InFile(mapped, shape[1] * dtype.itemsize)
         weakref.finalize(array, self._files.pop, id(array), None)
         return array
+
+    def owns(self, array: Any) -> bool:
+        """Whether this array counts here; none do where there is no limit."""
+        return id(array) in self._sizes or id(array) in self._files
 
     def is_in_file(self, array: Any) -> bool:
         """Whether this array was too large for the memory."""
@@ -96,5 +102,5 @@ class Workspace:
         for file in list(self._files.values()):
             give_back(file.mapped, start * file.row_bytes, stop * file.row_bytes)
 
-    def _forget_memory(self, size: int) -> None:
-        self._in_memory -= size
+    def _forget(self, name: int) -> None:
+        self._in_memory -= self._sizes.pop(name)
