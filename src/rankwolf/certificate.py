@@ -61,8 +61,9 @@ def certify(
     proved = source.shape[1] <= EXACT_COLUMNS
     if proved:
         sums = source.run(GramOfDual(right, threshold, deflation, source), left)
+        del left  # C may be most of the memory of a run
         values, gram = sums.values, sums.gram()
-        del sums  # C alone may be most of the memory of a run
+        del sums
         precision = PRECISION[source.dtype.itemsize]
         spectral_norm, witness = _root_of_largest_eigenvalue(gram, precision)
         spectral_norm *= 1.0 + precision

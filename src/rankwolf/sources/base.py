@@ -35,7 +35,7 @@ from rankwolf.sources.scratch import Workspace
 Array = np.ndarray[Any, np.dtype[Any]]
 
 # A tile and its clipped copy should stay in a core's own cache (1 to 2 MB on current machines).
-TILE_BYTES = 512 * 1024
+TILE_BYTES = 1024 * 1024
 # Rows that a sample takes in a row.
 RUN = 8
 # Rows that are read together when the matrix is read as the user gave it: 8 MB of float64.
@@ -64,7 +64,8 @@ class Task(ABC, Generic[S]):
 
     ``depth`` is the number of columns that products with the tile have: a deep task gets taller tiles, so that adding
     up its n × depth sums costs little beside the products. A task that only looks at row-aligned arrays says so with
-    ``reads_data`` and is shown tiles without columns. One with ``large_sums`` gets as few of them as there are threads.
+    ``reads_data`` and is shown tiles without columns. One with ``large_sums`` gets as few of them as there are threads,
+    and tiles of a quarter of the height, because memory is short then.
     """
 
     depth: int = 0
@@ -140,6 +141,7 @@ class Source(ABC):
         self.n_threads = n_threads
         self.passes = 0
         self.bytes_read = 0
+        self.tile_bytes = TILE_BYTES
         self.workspace = Workspace()
         self._stop = threading.Event()
 
@@ -154,7 +156,7 @@ class Source(ABC):
     def tile_rows(self, depth: int = 0) -> int:
         """How many rows make a tile."""
         row_bytes = max(1, self.shape[1]) * self.dtype.itemsize
-        return int(max(8, 2 * depth, min(TILE_BYTES // row_bytes, self.shape[0])))
+        return int(max(8, 2 * depth, min(self.tile_bytes // row_bytes, self.shape[0])))
 
     def sample(self, count: int, rng: np.random.Generator) -> Array:
         """``count`` rows or a few less, in short runs at random places, as one tall tile."""
@@ -230,7 +232,10 @@ class Source(ABC):
         return [tiles[a:b] for a, b in pairwise(bounds)]
 
     def _groups(self, task: Task[S], rows: tuple[Array, ...]) -> Iterator[S]:
-        parts = self.groups(task.depth, self.n_threads if task.large_sums else GROUPS)
+        if task.large_sums:
+            parts = [_quartered(part) for part in self.groups(task.depth, self.n_threads)]
+        else:
+            parts = self.groups(task.depth, GROUPS)
 
         def visit(part: list[tuple[int, int]]) -> S:
             sums = task.start()
@@ -289,3 +294,11 @@ class Source(ABC):
     def observed_fraction(self) -> float:
         """ρ = |Ω| / (mn)."""
         return self.summary.observed / (self.shape[0] * self.shape[1])
+
+
+def _quartered(tiles: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    finer = []
+    for start, stop in tiles:
+        step = -(-(stop - start) // 4)
+        finer += [(first, min(first + step, stop)) for first in range(start, stop, step)]
+    return finer
