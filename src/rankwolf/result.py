@@ -169,6 +169,14 @@ class DistributedResidual(ThresholdedResidual):
         """S as a lazy dask.array, in the partitions of the data: ``.to_zarr(url)`` writes it from the workers."""
         return self._on_dask.thresholded(self._low_rank, self.threshold)
 
+    def to_scipy(self) -> scipy.sparse.csr_array:
+        """As a CSR array, of which every partition is made by a worker."""
+        import dask
+
+        blocks = self.to_dask().to_delayed()
+        made = dask.compute([[dask.delayed(scipy.sparse.csr_array)(block) for block in row] for row in blocks])[0]
+        return scipy.sparse.csr_array(scipy.sparse.block_array(made, format="csr", dtype=self.dtype))
+
 
 class ThresholdedEntries(SparsePart):
     """The same where the data is a sparse matrix of observed entries: nothing else can be in S."""
@@ -297,7 +305,7 @@ class Decomposition:
         with whole(path) as temporary, temporary.open("xb") as file:
             np.savez_compressed(
                 file, settings=np.array(json.dumps(settings)),
-                u=self.low_rank.u, s=self.low_rank.s, vt=self.low_rank.vt, **arrays,
+                u=np.asarray(self.low_rank.u), s=self.low_rank.s, vt=np.asarray(self.low_rank.vt), **arrays,
             )  # fmt: skip
 
 

@@ -8,19 +8,23 @@ from typing import Any
 
 import numpy as np
 
-# Up to this size any rechunking is cheap: the whole matrix crosses the network once, in seconds.
+# Up to this size any rechunking is cheap on a cluster: the whole matrix crosses the network once, in seconds.
 CHEAP_BYTES = 2 * 2**30
 # Partitions for each thread, at most: about 3 ms of the scheduler's time go into each of them, in every pass.
-MOST_PER_THREAD = 4
+MOST_PER_THREAD = 2
 
 
 @dataclass(frozen=True)
 class Room:
-    """What there is to work with: threads, bytes of memory in all (None: no limit is known), bytes for a partition."""
+    """What there is to work with: threads, bytes of memory in all (None: no limit is known), bytes for a partition.
+
+    Up to ``cheap`` bytes, any rechunking is.
+    """
 
     threads: int
     memory: int | None
     partition: int
+    cheap: int = CHEAP_BYTES
 
 
 def is_dask_array(X: Any) -> bool:
@@ -66,7 +70,7 @@ def mask_like(observed: Any, X: Any) -> Any:
 def row_chunks(tall: Any, room: Room, transposed: bool) -> tuple[int, ...]:
     """The heights of the partitions of ``tall``, the matrix with its longer side first."""
     heights, row_bytes = tall.chunks[0], tall.shape[1] * tall.dtype.itemsize
-    cheap = tall.nbytes <= CHEAP_BYTES
+    cheap = tall.nbytes <= room.cheap
     if len(heights) < room.threads and cheap:
         return _even(tall.shape[0], min(room.threads, -(-tall.shape[0] // 8)))
     too_tall = max(heights) * row_bytes > room.partition

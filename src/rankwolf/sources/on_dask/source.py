@@ -42,7 +42,7 @@ from rankwolf.sources.on_dask.partition import (
 )
 from rankwolf.sources.on_dask.workers import Parts, client_of, make_workers, room_of
 
-# Row-aligned arrays up to this size come to the client: U of a result, and the rows from which lost ones are made again.
+# Row-aligned arrays up to this size come to the client: U of a result, and rows from which lost ones are made again.
 CLIENT_BYTES = 2**30
 # Changes after which the rows are fetched, where they have at most this share of the data's columns.
 FETCH_EVERY, NARROW = 16, 0.25
@@ -118,7 +118,8 @@ class OnDask(Source):
         """Rows as the user counts them, brought to the client."""
         if not self.transposed:
             return self.read(start, stop)
-        return next(self.read_runs([(0, self.shape[0])], slice(start, stop))).T
+        columns: Array = next(self.read_runs([(0, self.shape[0])], slice(start, stop)))
+        return columns.T
 
     def read_runs(self, runs: list[tuple[int, int]], columns: slice = slice(None)) -> Iterator[Any]:
         """All of them with one task for each partition."""

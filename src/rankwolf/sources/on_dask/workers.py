@@ -250,7 +250,8 @@ def room_of(client: Any, n_threads: int, max_memory: int | None) -> Room:
     """Threads and memory of the cluster, or of this process."""
     if client is None:
         memory = available_memory() if max_memory is None else max_memory
-        return Room(n_threads, memory, max(memory // (4 * n_threads), 2**20))
+        # In one process nothing has to travel: cutting up chunks is cheap where they fit.
+        return Room(n_threads, memory, max(memory // (4 * n_threads), 2**20), int(MEMORY_SHARE * memory))
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     if not workers:
         client.wait_for_workers(1, timeout=WITHOUT_WORKERS)
