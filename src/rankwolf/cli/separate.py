@@ -22,6 +22,8 @@ from rankwolf.cli.common import (
 if TYPE_CHECKING:
     from rankwolf.video.separation import Job
 
+DEFAULT_TOL = 1e-3
+
 
 def add_parser(subparsers: Any) -> None:
     """The options of ``rankwolf separate``."""
@@ -91,7 +93,10 @@ def _add_solving(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--method", default="auto", help="the solver (default: %(default)s)")
     group.add_argument(
-        "--tol", type=float, default=1e-3, help="certified relative gap to reach (default: %(default)s)"
+        "--tol",
+        type=float,
+        default=DEFAULT_TOL,
+        help="certified relative gap to reach (default: %(default)s)",
     )
     group.add_argument("--max-seconds", type=float, metavar="S", help="stop solving after this time")
     group.add_argument("--threads", type=int, metavar="N", help="default: every core")
@@ -211,8 +216,8 @@ def job_of(arguments: argparse.Namespace) -> Job:
         raise ValueError(f"--sample must be above 0 and at most 1. Got {arguments.sample:g} instead.")
     if arguments.vote is not None and (arguments.vote < 1 or arguments.vote % 2 == 0):
         raise ValueError(f"--vote must be odd and at least 1. Got {arguments.vote} instead.")
-    if arguments.model is not None and (arguments.mask is not None or arguments.sample is not None):
-        raise ValueError("--model brings its own region of interest: --mask and --sample do not go with it.")
+    if arguments.model is not None:
+        check_model_options(arguments)
     return Job(
         source=arguments.input,
         selection=Selection(
@@ -252,6 +257,16 @@ def job_of(arguments: argparse.Namespace) -> Job:
     )
 
 
+def check_model_options(arguments: argparse.Namespace) -> None:
+    """What a model has decided already cannot be asked for; and the model itself is not to be overwritten."""
+    if arguments.mask is not None or arguments.sample is not None:
+        raise ValueError("--model brings its own region of interest: --mask and --sample do not go with it.")
+    if (arguments.method, arguments.tol, arguments.max_seconds) != ("auto", DEFAULT_TOL, None):
+        raise ValueError("--model solves nothing: --method, --tol and --max-seconds do not go with it.")
+    if arguments.output.resolve() in (arguments.model.resolve(), arguments.model.resolve().parent):
+        raise ValueError(f"The output {str(arguments.output)!r} has the model in it. Give another folder.")
+
+
 def parse_size(text: str) -> int:
     """``1GB``, ``512 MiB``, ``2e9``: bytes.
 
@@ -286,16 +301,16 @@ def command_of(arguments: argparse.Namespace) -> str:
 
 def story(summary: dict[str, Any], target: Path, has_page: bool) -> list[str]:
     """What happened, in a few lines."""
-    seconds, lines = summary["seconds"], []
+    seconds, share, lines = summary["seconds"], f"{summary['moving_share']:.1%}", []
     if "rank" in summary:
         lines.append(
-            f"{summary['frames']} frames, background of rank {summary['rank']}, {summary['moving_share']:.1%} moves; "
+            f"{summary['frames']} frames, background of rank {summary['rank']}, {share} in the mask; "
             f"certified gap {summary['relative_gap']:.2g} after {summary['passes']} passes."
         )
         if summary["status"] != "GAP_REACHED":
             lines.append(summary["status_says"])
     else:
-        lines.append(f"{summary['frames']} frames by the model, {summary['moving_share']:.1%} moves.")
+        lines.append(f"{summary['frames']} frames by the model, {share} in the mask.")
     split = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items() if name != "total")
     lines.append(
         f"{seconds['total']:.1f} s ({split}): {summary['frames_per_second']:.1f} frames a second, at most "

@@ -133,10 +133,11 @@ def video_page(
         shown=_shown(album, shots, summary),
         strip=sorted(i for i in order[:STRIP] if shots[i].activity > 0.0),
         foreground=FOREGROUND[summary["foreground"]],
+        verb=_verb(summary),
         threshold=summary["threshold"],
         activity_chart=figures.line_chart(
             [figures.Series("moving", times.tolist(), [100.0 * share for share in activity])],
-            "frame", "per cent that moves",
+            "frame", f"per cent that {_verb(summary)}",
         ),
         chart_height=[figures.TOP, figures.HEIGHT - figures.BOTTOM],
         charts=_charts(summary, fit, residuals),
@@ -167,7 +168,7 @@ def _charts(
                 [figures.Series("share of pixels", range(len(shares)), shares.tolist())],
                 "|frame − background| in gray levels", "share of all pixels", log_y=True, marks=marks,
             ),
-            "why": f"The residual's noise is {summary['residual_noise']:.2f} gray levels; what lies far beyond moves.",
+            "why": f"The residual's noise is {summary['residual_noise']:.2f} gray levels, 1.4826 times the median.",
         })  # fmt: skip
     return charts if fit is None else charts + solve_charts(fit)
 
@@ -175,11 +176,14 @@ def _charts(
 def solve_charts(fit: Decomposition) -> list[dict[str, Any]]:
     """Singular values, objective and gap of any decomposition, for any page."""
     history = fit.history
-    seconds = [record.seconds for record in history]
+    # The proof at the end belongs to no iteration, and is what the run ended with.
+    seconds = [*(record.seconds for record in history), fit.seconds]
+    gaps = [*(record.relative_gap for record in history), fit.relative_gap]
+    objectives = [*(record.objective for record in history), fit.objective]
     values = [float(s) for s in fit.low_rank.s]
     dots = len(history) <= 60
-    best = min((record.objective for record in history), default=0.0)
-    above = [record.objective / best - 1.0 if best else 0.0 for record in history]
+    best = min(objectives)
+    above = [objective / best - 1.0 if best else 0.0 for objective in objectives]
     return [
         {
             "title": "Singular values of L",
@@ -193,7 +197,7 @@ def solve_charts(fit: Decomposition) -> list[dict[str, Any]]:
             "title": "Convergence",
             "chart": figures.line_chart(
                 [
-                    figures.Series("certified gap", seconds, [r.relative_gap for r in history], dots=dots),
+                    figures.Series("certified gap", seconds, gaps, dots=dots),
                     figures.Series("above the last objective", seconds, above, dots=dots),
                 ],
                 "seconds", "relative to the objective", log_y=True,
@@ -216,7 +220,11 @@ def _facts(summary: Mapping[str, Any], fit: Decomposition | None) -> list[Fact]:
     facts = [] if fit is None else solve_facts(fit)
     return [
         *facts,
-        Fact("moving", percent(summary["moving_share"]), f"threshold {summary['threshold']:.1f} gray levels"),
+        Fact(
+            "in the mask" if summary["photographs"] else "moving",
+            percent(summary["moving_share"]),
+            f"threshold {summary['threshold']:.1f} gray levels",
+        ),
         Fact("whole run", duration(seconds["total"]), split),
     ]
 
@@ -227,7 +235,13 @@ def _status_warning(fit: Decomposition | None) -> list[str]:
     return [f"{fit.status.value} The certified gap is {percent(fit.relative_gap)}."]
 
 
+def _verb(summary: Mapping[str, Any]) -> str:
+    """Nothing moves in photographs: what is in the mask is a shadow, a highlight, a scratch."""
+    return "differs" if summary["photographs"] else "moves"
+
+
 def _shown(album: Album, shots: Sequence[Shot], summary: Mapping[str, Any]) -> str:
     if album.window == 1:
         return "every frame"
-    return f"{len(shots)} of {summary['frames']:,} frames: of each {album.window} the one in which most moves"
+    which = f"of each {album.window} the one in which most {_verb(summary)}"
+    return f"{len(shots)} of {summary['frames']:,} frames: {which}"
