@@ -1,7 +1,11 @@
 """Tables 1 and 2 again: iteration counts of FW-T, ISTA and FISTA beside the paper's.
 
 FW-T stops by the paper's rule; ISTA and FISTA as soon as their f(L, S) is at or below FW-T's, taken with the true
-nuclear norm of its L. The masks are random, so for ρ < 1 the counts move with the seed.
+nuclear norm of its L.
+
+The atoms of FW-T are leading singular vectors of gradients whose leading values nearly coincide, so that its count
+moves by a tenth with the last digits of the oracle (the start of Lanczos, how exact it is, the mask). So FW-T runs with
+``--repeats`` seeds, and the run with the median count stands in the table, between the least and the most.
 """
 
 from __future__ import annotations
@@ -10,7 +14,6 @@ import argparse
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +52,7 @@ class PaperTable:
     rhos: tuple[float, ...]
     counts: dict[str, dict[str, tuple[int, ...]]]
     tolerances: dict[str, Tolerance]
+    repeats: int
 
 
 def run(table: PaperTable, arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
@@ -69,25 +73,38 @@ def run(table: PaperTable, arguments: Sequence[str] | None = None) -> list[dict[
 def _measure(
     table: PaperTable, name: str, rho: float, options: argparse.Namespace
 ) -> Iterator[dict[str, Any]]:
-    X, observed = data.masked(name, rho, options.seed, options.dtype)
-    decompose = partial(
-        rw.decompose, X, observed=observed, delta=data.DELTA[name], stop="paper", rng=options.seed,
-        n_threads=options.threads, max_iter=5000,
-    )  # fmt: skip
-    solver = FrankWolfeThresholding(*([] if options.oracle_tol is None else [options.oracle_tol]))
-    first = time.perf_counter()
-    reference = decompose(method=solver, tol=EPSILON)
-    target = reference.objective
+    seeds = range(options.seed, options.seed + options.repeats)
+    tries = sorted(((_run(name, rho, seed, options), seed) for seed in seeds), key=lambda x: x[0][0].n_iter)
+    (reference, seconds), seed = tries[len(tries) // 2]
     for method in options.methods:
-        started = first if method == "fw-t" else time.perf_counter()
-        fit = reference if method == "fw-t" else decompose(method=method, tol=0.0, callback=_reaches(target))
+        fit = reference
+        if method != "fw-t":
+            fit, seconds = _run(name, rho, seed, options, method, reference.objective)
         paper = table.counts[name][method][table.rhos.index(rho)]
         yield {
-            "data": name, "rho": rho, "method": method, "paper": paper, "ours": fit.n_iter,
+            "data": name, "rho": rho, "method": method, "paper": paper, "ours": fit.n_iter, "seed": seed,
+            "least": tries[0][0][0].n_iter if method == "fw-t" else fit.n_iter,
+            "most": tries[-1][0][0].n_iter if method == "fw-t" else fit.n_iter,
             "within": table.tolerances[method].allows(fit.n_iter, paper, rho), "passes": fit.passes,
-            "objective": fit.objective, "rank": fit.low_rank.rank, "status": fit.status.name,
-            "seconds": time.perf_counter() - started,
+            "objective": fit.objective, "rank": fit.low_rank.rank, "status": fit.status.name, "seconds": seconds,
         }  # fmt: skip
+
+
+def _run(
+    name: str, rho: float, seed: int, options: argparse.Namespace, method: str = "fw-t", target: float = 0.0
+) -> tuple[rw.Decomposition, float]:
+    """FW-T by the paper's rule, another method until it is at ``target``; and the seconds."""
+    X, observed = data.masked(name, rho, seed, options.dtype)
+    solver: Any = method
+    if method == "fw-t" and options.oracle_tol is not None:
+        solver = FrankWolfeThresholding(options.oracle_tol)
+    started = time.perf_counter()
+    fit = rw.decompose(
+        X, observed=observed, delta=data.DELTA[name], method=solver, stop="paper", max_iter=5000, rng=seed,
+        n_threads=options.threads, tol=EPSILON if method == "fw-t" else 0.0,
+        callback=None if method == "fw-t" else _reaches(target),
+    )  # fmt: skip
+    return fit, time.perf_counter() - started
 
 
 def _reaches(target: float) -> Any:
@@ -103,7 +120,10 @@ def _parser(table: PaperTable) -> argparse.ArgumentParser:
     parser.add_argument("--rho", nargs="+", type=float, choices=table.rhos, default=list(table.rhos))
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--dtype", choices=("float32", "float64", "uint8"), default="float32")
-    parser.add_argument("--seed", type=int, default=0, help="of the masks and the solvers")
+    parser.add_argument("--seed", type=int, default=0, help="the first, of the masks and the solvers")
+    parser.add_argument(
+        "--repeats", type=int, default=table.repeats, help="runs of FW-T, of which the median counts"
+    )
     parser.add_argument("--oracle-tol", type=float, help="FW-T's oracle, if not its default")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--output", type=Path, help="JSON file (default: benchmarks/results)")
@@ -111,10 +131,14 @@ def _parser(table: PaperTable) -> argparse.ArgumentParser:
 
 
 def _header(methods: Sequence[str]) -> str:
-    return f"{'data':<11} {'rho':>4}" + "".join(f"  {m.upper() + ': paper ours':>23}" for m in methods)
+    return f"{'data':<11} {'rho':>4}" + "".join(f"  {m.upper() + ': paper ours':<25}" for m in methods)
 
 
 def _line(rows: list[dict[str, Any]], name: str, rho: float) -> str:
     words = {True: "ok", False: "MISS", None: "-"}
-    cells = (f"{row['paper']:>13} {row['ours']:>4} {words[row['within']]:<4}" for row in rows)
-    return f"{name:<11} {rho:>4.1f}" + "".join(f"  {cell:>23}" for cell in cells)
+
+    def cell(row: dict[str, Any]) -> str:
+        spread = f"({row['least']}-{row['most']})" if row["least"] < row["most"] else ""
+        return f"{row['paper']:>6} {row['ours']:>4} {spread:<8} {words[row['within']]:<4}"
+
+    return f"{name:<11} {rho:>4.1f}" + "".join(f"  {cell(row):>25}" for row in rows)

@@ -19,6 +19,7 @@ TABLE = PaperTable(
         "ista": Tolerance(None, None, None),
         "fista": Tolerance(full=2, full_fraction=None, masked_fraction=None),
     },
+    repeats=1,
 )
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Dynamic MRI from an eighth of k-space: ``python examples/dynamic_mri.py``, about a minute; needs matplotlib.
+"""Dynamic MRI from an eighth of k-space: ``python examples/dynamic_mri.py``, 20 seconds; needs matplotlib.
 
 A rendered heart beats while contrast agent flows in: 40 frames of 96 × 96 pixels. Of each frame's Fourier transform an
 eighth is measured, at places that differ from frame to frame, with noise. Three reconstructions: the missing

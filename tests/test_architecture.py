@@ -19,14 +19,15 @@ ROOT = Path(rankwolf.__file__).parent
 
 # From the ground up. A module may import from the lines above its own, and from itself.
 LAYERS = [
-    {"kernels", "lowrank"},
+    {"kernels", "lowrank", "storing"},
+    {"files"},
     {"sources"},
-    {"oracles", "sensing", "rows"},
+    {"oracles", "sensing", "rows", "packing"},
     {"problem"},
     {"passes", "weights"},
-    {"certificate", "validation", "result", "streaming", "tables"},
+    {"certificate", "validation", "result", "streaming", "tables", "scaling"},
     {"solvers"},
-    {"assess"},
+    {"assess", "checkpoint"},
     {"solve"},
     {"api"},
     {"recovery", "estimator", "selection", "callbacks", "scene"},
@@ -45,6 +46,7 @@ HEAVY = [
     "av",
     "cv2",
     "pandas",
+    "pyarrow",
     "rich",
     "PIL",
     "h5py",

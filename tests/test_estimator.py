@@ -73,7 +73,7 @@ def test_it_finds_what_plain_pca_does_not(fitted):
     outliers = model.outliers_.toarray() != 0
     assert np.mean(outliers[seen]) > 0.99
     assert np.mean(outliers[~spoiled]) < 0.12
-    np.testing.assert_allclose(model.noise_scale_, 0.1, rtol=0.15)
+    np.testing.assert_allclose(model.noise_scale_, 0.1, rtol=0.25)
 
 
 def test_the_parts_fit_together(fitted):
@@ -96,6 +96,16 @@ def test_the_parts_fit_together(fitted):
     residual = np.nan_to_num(data - model.mean_ - low_rank)
     expected = residual - np.clip(residual, -model.lambdas_[1], model.lambdas_[1])
     np.testing.assert_allclose(model.outliers_.toarray(), expected, atol=1e-10)
+
+
+def test_the_centre_is_not_a_component():
+    """Around the medians of the columns, the offset from the true centre of L would be a third direction."""
+    data, truth, _ = contaminated(seed=3, m=200, r=2, missing=0.1)
+    model = RobustPCA(random_state=0).fit(data)
+    centre = truth.mean(axis=0)
+    assert np.linalg.norm(model.mean_ - centre) < 0.5 * np.linalg.norm(np.nanmedian(data, axis=0) - centre)
+    assert np.all(model.singular_values_[2:] < 0.02 * model.singular_values_[0])
+    assert np.linalg.norm(np.asarray(model.low_rank_).mean(axis=0)) < 0.05
 
 
 def test_new_rows_are_scored_in_spite_of_outliers_and_gaps(fitted):
@@ -277,7 +287,7 @@ def test_a_stream_finds_a_direction_that_its_first_batch_did_not_have():
     early = rng.standard_normal((200, 2)) @ directions[:2] + 0.1 * rng.standard_normal((200, 30))
     late = rng.standard_normal((400, 3)) @ directions + 0.1 * rng.standard_normal((400, 30))
     model = RobustPCA(center=False, random_state=0).partial_fit(early)
-    assert model.n_components_ == 2
+    assert np.all(model.singular_values_[2:] < 5.0)
     for batch in np.array_split(late, 8):
         model.partial_fit(batch)
     assert model.singular_values_[2] > 50.0
@@ -321,3 +331,14 @@ def test_the_memory_of_a_stream_does_not_grow():
 def test_importing_rankwolf_does_not_import_scikit_learn():
     code = "import sys, rankwolf; rankwolf.decompose; assert 'sklearn' not in sys.modules; rankwolf.RobustPCA"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_without_scikit_learn_the_remedy_is_named():
+    code = (
+        "import sys; sys.modules['sklearn'] = None; import rankwolf; rankwolf.decompose\n"
+        "try:\n    rankwolf.RobustPCA\nexcept ImportError as error:\n    print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == (
+        "rankwolf.RobustPCA needs scikit-learn. Install it with: pip install 'rankwolf[sklearn]'\n"
+    )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
+import re
 from functools import cache
 from itertools import islice
+from pathlib import Path
 
 import cvxpy
 import numpy as np
@@ -24,6 +28,7 @@ from rankwolf.solvers.measured import (
     MeasuredIsta,
 )
 
+ROOT = Path(__file__).resolve().parents[1]
 SHAPE = (8, 9)
 
 
@@ -180,6 +185,14 @@ class TestAgainstThePaper:
         np.testing.assert_allclose(L, np.asarray(entry_wise.low_rank), atol=2e-3 * np.abs(L).max())
         np.testing.assert_allclose(S, np.asarray(entry_wise.sparse), atol=2e-3 * np.abs(S).max())
 
+    def test_entries_are_decompose_with_radii(self):
+        M, seen = reference.corrupted(5, 20, 15, observed=0.7)
+        settings = {"radii": (15.0, 25.0), "rng": 0, "n_threads": 1, "max_iter": 3000}
+        measured = rw.recover(M[seen], sensing.Entries(seen), tol=1e-7, **settings)
+        entry_wise = rw.decompose(M, observed=seen, tol=1e-2, **settings)
+        assert measured.status is entry_wise.status is rw.Status.GAP_REACHED
+        assert 0.0 <= entry_wise.objective / measured.objective - 1.0 + 1e-7 <= 1.02e-2
+
     def test_the_papers_stopping_rule(self):
         fit = run("cosines", 1, False, "fw-t", stop="paper", tol=1e-3)
         assert fit.status is rw.Status.PAPER_RULE
@@ -279,6 +292,26 @@ class TestRun:
         assert [r.iteration for r in records] == [1, 2, 3, 4, 5]
         assert all(np.diff([r.passes for r in records]) == 2)  # one product with A, one with A*
 
+    @pytest.mark.parametrize("kind", ["entries", "cosines", "fourier", "stack"])
+    def test_products_with_the_adjoint_lead_to_the_same_iterates(self, kind, monkeypatch):
+        """The oracle's way through the operator's structure, against A*r as a dense matrix."""
+        M, seen = reference.corrupted(4, *SHAPE, observed=0.7)
+        A = (
+            sensing.Entries(seen)
+            if kind == "entries"
+            else operator("fourier" if kind == "stack" else kind, 4)
+        )
+        A = sensing.Stack([A, operator("cosines", 5)]) if kind == "stack" else A
+        objectives, calls = [], []
+        count = type(A).adjoint_products
+        monkeypatch.setattr(type(A), "adjoint_products", lambda *a: calls.append(a) or count(*a))
+        for cost in (0, 10**9):  # always, never
+            monkeypatch.setattr("rankwolf.sensing.measurements.SPARSE_COST", cost)
+            fit = rw.recover(A.apply(M), A, delta=0.05, method="fw-t", tol=0.0, max_iter=10, rng=0)
+            objectives.append([record.objective for record in fit.history])
+        assert len(calls) == 10
+        np.testing.assert_allclose(*objectives, rtol=1e-6)
+
     @pytest.mark.parametrize("method", ["fista", "fw-t", "fw"])
     def test_zero_measurements(self, method):
         A = operator("gaussian", 0)
@@ -325,7 +358,9 @@ class TestErrors:
             ({"b": np.where(B_GOOD == 3, np.nan, B_GOOD)}, "must be finite. Got 1 of 20 measurements NaN"),
             ({"b": B_GOOD * 1j}, "must be real, as the operator's measurements are"),
             ({"b": ["a"] * 20}, "'b' parameter of recover must be an array of numbers"),
-            ({"b": np.full(20, 1e200)}, "norm that float64 can hold"),
+            ({"b": np.full(20, 1e200)}, "'b' parameter of recover must be of a scale between"),
+            ({"b": np.full(20, 1e-200)}, "'b' parameter of recover must be of a scale between"),
+            ({"b": np.ma.masked_equal(B_GOOD, 3)}, "without masked entries. Got 1 of them"),
             ({"shape": (6, 5)}, "'shape' parameter of recover"),
             ({"norm": 0.5}, "'norm' parameter of recover must be an upper bound"),
             ({"norm": -1.0}, "'norm' parameter of recover must be positive"),
@@ -359,3 +394,57 @@ class TestErrors:
             rw.recover(np.ones(30), (np.abs, lambda y: y), (5, 6))
         with pytest.raises(ValueError, match="an operator that measures something"):
             rw.recover(np.ones(3), np.zeros((3, 30)), (5, 6))
+        with pytest.raises(ValueError, match="an operator of a scale between"):
+            rw.recover(np.ones(3), np.full((3, 30), 1e-200), (5, 6))
+
+
+class TestScripts:
+    """The example and the benchmarks, on problems small enough for a test."""
+
+    def test_dynamic_mri(self, tmp_path, monkeypatch, capsys):
+        example = load("examples/dynamic_mri.py")
+        monkeypatch.setattr(example, "SIDE", 48)
+        monkeypatch.setattr(example, "WEIGHTS", (0.008,))
+        monkeypatch.setattr("sys.argv", ["dynamic_mri.py", "--output", str(tmp_path / "picture.png")])
+        example.main()
+        errors = [
+            float(x) for x in re.findall(r"(?:zero-filled|L alone|L \+ S) +([\d.]+)", capsys.readouterr().out)
+        ]
+        assert len(errors) == 3
+        assert errors[2] < 0.8 * errors[1] < 0.5 * errors[0]
+        assert (tmp_path / "picture.png").stat().st_size > 10_000
+
+    def test_recovery(self, tmp_path, monkeypatch, capsys):
+        benchmark = load("benchmarks/recovery.py")
+        settings = f"--seeds 2 --fractions 0.7 --operators cosines --output {tmp_path / 'r.png'}"
+        monkeypatch.setattr("sys.argv", ["recovery", *settings.split()])
+        benchmark.main()
+        printed = capsys.readouterr().out
+        assert len(re.findall(r"\| cosines .* \| 2/2 ", printed)) == 2
+        assert (tmp_path / "r.png").exists()
+        assert len(json.loads((tmp_path / "r.json").read_text())["rows"]) == 4
+
+    def test_measured_fourier(self, monkeypatch):
+        benchmark = load("benchmarks/measured_fourier.py")
+        monkeypatch.setattr(benchmark, "FRAMES", 30)
+        monkeypatch.setattr(benchmark, "FRAME_SHAPE", (5, 6))
+        rows = {row["method"]: row for row in benchmark.compare(0.05, 0.8, 0, most_seconds=0.5)}
+        assert set(rows) == set(benchmark.CONTESTANTS)
+        assert rows["FISTA"]["one_thousandth_iterations"] >= rows["FISTA"]["one_percent_iterations"] >= 1
+        assert rows["FW-T"]["fw_t_paper_seconds"] is not None
+
+    def test_the_document_prints_what_it_says(self, capsys):
+        text = (ROOT / "docs" / "sensing.md").read_text(encoding="utf-8")
+        program, printed = re.findall(r"```(?:python)?\n(.*?)```", text, re.S)[:2]
+        exec(program, {})
+        shown = capsys.readouterr().out
+        assert re.sub(r"[\d.e-]*\d", "#", shown) == re.sub(r"[\d.e-]*\d", "#", printed)
+        now, then = (float(re.search(r"objective ([\d.]+)", x)[1]) for x in (shown, printed))
+        assert now == pytest.approx(then, rel=1e-4)
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

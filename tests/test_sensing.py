@@ -163,6 +163,12 @@ def test_norm_estimate_on_hard_spectra(seed, ratio, followers):
     assert 1.0 <= checks.estimate_norm(A) <= 1.03
 
 
+@pytest.mark.parametrize("size", [100, 500, 2000])
+def test_gaussian_bound_is_10_to_20_percent_above_the_norm(size):
+    A = sensing.Gaussian(size, (30, 40), seed=size, stored=True)
+    assert 1.08 < A.norm / np.linalg.norm(A._stored, 2) < 1.22
+
+
 def test_gaussian_needs_not_exist_at_once(monkeypatch):
     monkeypatch.setattr(gaussian, "BLOCK_NUMBERS", 20_000)
     rng, shape = np.random.default_rng(0), (20, 50)
@@ -242,8 +248,28 @@ class TestOrthonormalize:
             ValueError, match="'sensing' parameter of orthonormalize must be an operator that"
         ):
             sensing.orthonormalize(sensing.LinearSensing(np.zeros((2, 6)), (2, 3)))
+        Q = sensing.orthonormalize(sensing.Gaussian(4, (2, 3), seed=0))
         with pytest.raises(ValueError, match=r"'b' parameter of transform must be of shape \(4,\)"):
-            sensing.orthonormalize(sensing.Gaussian(4, (2, 3), seed=0)).transform(np.zeros(5))
+            Q.transform(np.zeros(5))
+        with pytest.raises(ValueError, match="'b' parameter of transform must be finite"):
+            Q.transform([0.0, 0.0, 0.0, np.nan])
+        with pytest.raises(ValueError, match=r"'sensing' parameter of orthonormalize .* passes the dot-test"):
+            sensing.orthonormalize((lambda X: X, lambda y: 2.0 * y), (2, 3))
+
+    def test_takes_what_recover_takes(self):
+        matrices, X = np.random.default_rng(0).standard_normal((5, 3, 4)), np.arange(12.0).reshape(3, 4)
+        one, two = (
+            sensing.orthonormalize(list(matrices)),
+            sensing.orthonormalize(matrices.reshape(5, 12), (3, 4)),
+        )
+        np.testing.assert_allclose(one.apply(X), two.apply(X))
+
+    def test_real_numbers_from_a_complex_operator(self):
+        """Sums of frames are real: the imaginary half of b is there all the same."""
+        A = sensing.PartialFourier(np.eye(1, 12, dtype=bool).reshape(1, 3, 4).repeat(2, axis=0))
+        X = np.random.default_rng(0).standard_normal(A.shape)
+        Q = sensing.orthonormalize(A)
+        np.testing.assert_allclose(Q.transform(A.apply(X).real), Q.apply(X), atol=1e-12)
 
 
 class TestConversions:
@@ -290,6 +316,8 @@ class TestConversions:
             ("A", (2, 3), "'sensing' parameter of recover must be a rankwolf.sensing operator"),
             ((np.sin,), (2, 3), "Got a tuple of 1"),
             ((lambda X: X.sum(), lambda y: np.ones(5)), (2, 3), "whose second function gives a 2 × 3 matrix"),
+            ((lambda X: None, lambda y: y), (2, 3), "whose first function gives numbers"),
+            (np.ones((4, 6)), (np.inf, 3), "'shape' parameter"),
         ],
     )
     def test_errors(self, given_as, shape, message):
@@ -335,6 +363,22 @@ class TestChecks:
         )
         checks.check_linear(A)
 
+    def test_functions_may_overwrite_what_they_are_given_and_reuse_an_array(self):
+        result = np.empty(6)
+
+        def double(X):
+            X *= 2.0
+            result[:] = X.ravel()
+            return result
+
+        X = np.arange(6.0).reshape(2, 3)
+        A = sensing.as_sensing((double, double), (2, 3))
+        checks.check_linear(A)
+        first = A.apply(X)
+        A.apply(np.ones((2, 3)))
+        np.testing.assert_array_equal(first, 2.0 * np.arange(6.0))
+        np.testing.assert_array_equal(X.ravel(), np.arange(6.0))
+
     def test_given_norm_below_the_truth(self):
         A = sensing.LinearSensing(np.diag([3.0, 1.0, 1.0, 1.0]), (2, 2))
         with pytest.raises(
@@ -352,6 +396,12 @@ class TestChecks:
         (lambda: sensing.Gaussian(0, (2, 3), seed=0), "'size' parameter of Gaussian"),
         (lambda: sensing.Gaussian(3, (2, 3), seed=-1), "'seed' parameter of Gaussian"),
         (lambda: sensing.Gaussian(3, (2, 3), seed=0, deviation=0.0), "'deviation' parameter of Gaussian"),
+        (lambda: sensing.Gaussian(3, (2, 3), seed=0, deviation="1"), "'deviation' parameter of Gaussian"),
+        (lambda: sensing.PartialDCT.random(3.5, (2, 3), seed=0), "'size' parameter of random_mask"),
+        (lambda: sensing.PartialDCT.random(3, (2, 3), seed="a"), "'seed' parameter of random_mask"),
+        (lambda: sensing.PartialFourier.random(3, 0, (2, 3), seed=0), "'frames' parameter of PartialFourier"),
+        (lambda: sensing.Stack([np.eye(6)]), r"at least one sensing operator. Got \['ndarray'\]"),
+        (lambda: sensing.Gaussian(1, (2, 3), seed=0) @ np.ones((2, 3)), "'inner' parameter of Composition"),
         (lambda: sensing.PartialDCT(np.ones((2, 3, 4), bool)), "'kept' parameter of PartialDCT"),
         (lambda: sensing.PartialDCT.random(7, (2, 3), seed=0), "between 1 and 6"),
         (lambda: sensing.PartialFourier(np.ones((2, 3), bool)), "'kept' parameter of PartialFourier"),

@@ -196,8 +196,8 @@ def test_the_estimator_takes_ratings():
     matrix, truth = ratings(m=400, n=60, share=0.5)
     model = rw.RobustPCA(random_state=0).fit(matrix)
     dense = dense_with_nan(matrix)
-    np.testing.assert_allclose(model.mean_, np.nanmedian(dense, axis=0))
     other = rw.RobustPCA(random_state=0, tol=1e-6, lambdas=model.lambdas_).fit(dense)
+    np.testing.assert_allclose(model.mean_, other.mean_, atol=0.02)
     assert model.n_components_ >= 2
     np.testing.assert_allclose(np.abs(model.components_[:2]), np.abs(other.components_[:2]), atol=0.02)
     np.testing.assert_allclose(model.transform(matrix), model.transform(dense), atol=1e-5)

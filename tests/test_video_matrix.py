@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankwolf.scene import Scene
+from rankwolf.sources.memory import available_memory
 from rankwolf.video import noise
-from rankwolf.video.store import FrameStore, available_memory
+from rankwolf.video.store import FrameStore
 
 
 @pytest.mark.parametrize("expected", [None, 10, 100, 300])

@@ -56,7 +56,15 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = import_module(f"rankwolf.{name}") if home == __name__ else getattr(import_module(home), name)
+    try:
+        found = import_module(f"rankwolf.{name}") if home == __name__ else getattr(import_module(home), name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "sklearn":
+            raise
+        raise ImportError(
+            f"rankwolf.{name} needs scikit-learn. Install it with: pip install 'rankwolf[sklearn]'",
+            name="sklearn",
+        ) from error
     globals()[name] = found
     return found
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import scipy.sparse
 
 from rankwolf import validation
+from rankwolf.checkpoint import Checkpoint
+from rankwolf.checkpoint import read as read_checkpoint
 from rankwolf.problem import Constrained, Penalized, Problem, paper_weights
 from rankwolf.result import Decomposition
 from rankwolf.solve import Callback, StopRule, solve
@@ -31,6 +35,10 @@ def decompose(
     callback: Callback | None = None,
     rng: Any = None,
     n_threads: int | None = None,
+    max_memory: int | str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | str = "60s",
+    resume: bool = False,
 ) -> Decomposition:
     """Split a matrix into a low-rank and a sparse part, M ≈ L + S.
 
@@ -40,9 +48,11 @@ def decompose(
     Parameters
     ----------
     X : array of shape (m, n)
-        Any real dtype and memory order, or a masked array. It is not copied, and stays in its own dtype.
+        Any real dtype and memory order, or a masked array. It is not copied, and stays in its own dtype. A memory map,
+        an h5py dataset, a Zarr array, or a list of these or of files (``.npy``, ``.h5``, ``.zarr``), whose rows follow
+        each other, stays on the disk and is read once in each pass.
     observed : boolean array of shape (m, n), optional
-        True where an entry was observed.
+        True where an entry was observed; an array, or on the disk as well.
     implicit : {"missing", "zeros"}
         What the entries that a scipy.sparse matrix does not store are. ``"missing"``: only stored entries were observed
         (ratings), and everything costs what is stored. ``"zeros"``: they are zeros like any other number (counts);
@@ -69,6 +79,18 @@ def decompose(
         The start of the singular-vector computations. The same seed gives the same bytes.
     n_threads : int, optional
         Default: every core that this process may use.
+    max_memory : int or str, optional
+        What the process may take, in bytes or as ``"2GB"``, for data on the disk; arrays that a method keeps beside the
+        data go to files in TMPDIR when they would not fit. For an array in memory it limits those.
+
+    checkpoint : path, optional
+        A file in which the run is kept, replaced in one step every so often and at the end. See
+        :mod:`rankwolf.checkpoint`.
+    checkpoint_every : int or str
+        How often: a whole number of passes, or a time such as ``"90s"`` or ``"10min"``.
+    resume : bool
+        Go on from the checkpoint, where there is one; it must be of the same data, problem and method. Tolerance,
+        limits, threads and memory may differ. Without it, a checkpoint that exists already is an error.
 
     Returns
     -------
@@ -93,13 +115,49 @@ def decompose(
     sparse = scipy.sparse.issparse(X) and implicit == "missing"
     solver = choose_solver(method, settings.problem, sparse=sparse)
     generator = validation.check_rng(rng)
-    source = validation.check_source(X, observed, settings.threads, implicit)
-    if from_noise and lambdas is None and radii is None:
-        problem: Problem = Penalized(*noise_weights(source, generator))
+    limit = None if max_memory is None else validation.check_size("max_memory", max_memory)
+    kept = check_checkpoint(
+        checkpoint, checkpoint_every, resume, solver,
+        {"lambdas": settings.weights, "radii": settings.bounds, "delta": "auto" if from_noise else settings.delta},
+    )  # fmt: skip
+    saved = None if kept is None else kept.saved
+    summary = None if saved is None else saved.summary
+    source = validation.check_source(X, observed, settings.threads, implicit, limit, summary)
+    if saved is not None:
+        saved.check_data(source)
+        problem: Problem = saved.problem
+    elif from_noise and lambdas is None and radii is None:
+        problem = Penalized(*noise_weights(source, generator))
     else:
         problem = settings.make_problem(paper_weights(source, settings.delta))
     validation.check_scale(problem, source.summary.norm)
-    return solve(problem, source, solver, settings.rule, callback, generator)
+    return solve(problem, source, solver, settings.rule, callback, generator, kept)
+
+
+def check_checkpoint(
+    path: Any, every: Any, resume: bool, solver: Solver[Any, Any], weights: dict[str, Any]
+) -> Checkpoint | None:
+    """Where a run is kept, and the run that is there already."""
+    passes, seconds = validation.check_interval("checkpoint_every", every)
+    if path is None:
+        if resume:
+            raise validation.bad("checkpoint", "a path when resume is given", "None")
+        return None
+    if not solver.states:
+        raise ValueError(f"The method {solver.name!r} keeps no checkpoints.")
+    place = Path(path)
+    if not place.parent.is_dir():
+        raise validation.bad("checkpoint", "in a folder that exists", repr(os.fspath(path)))
+    settings = {"method": solver.name, **vars(solver), **weights}
+    saved = None
+    if place.exists():
+        if not resume:
+            raise ValueError(
+                f"The checkpoint {os.fspath(path)!r} exists already. Give resume=True to go on from it, or remove it."
+            )
+        saved = read_checkpoint(place)
+        saved.check_settings(settings)
+    return Checkpoint(place, settings, saved, every_passes=passes, every_seconds=seconds)
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ from rankwolf.problem import Penalized, Problem
 from rankwolf.sensing import Measurements
 from rankwolf.sensing.checks import inner
 from rankwolf.sources import Array, Source
+from rankwolf.sources.memory import EXACT_COLUMNS
 
-EXACT_COLUMNS = 4096
 RITZ_TOL = 1e-5
 RITZ_PASSES = 40
 # Allowance for the rounding in a Gram matrix, relative, by the item size of the tiles that it is added up from.
@@ -61,8 +61,9 @@ def certify(
     proved = source.shape[1] <= EXACT_COLUMNS
     if proved:
         sums = source.run(GramOfDual(right, threshold, deflation, source), left)
+        del left  # C may be most of the memory of a run
         values, gram = sums.values, sums.gram()
-        del sums  # C alone may be most of the memory of a run
+        del sums
         precision = PRECISION[source.dtype.itemsize]
         spectral_norm, witness = _root_of_largest_eigenvalue(gram, precision)
         spectral_norm *= 1.0 + precision

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankwolf.api import decompose
 from rankwolf.lowrank import Array, LowRank
 from rankwolf.problem import paper_rule
+from rankwolf.result import Decomposition
 from rankwolf.rows import fit_rows
 from rankwolf.streaming import Stream, Totals, advance
 from rankwolf.tables import Table
@@ -28,6 +29,8 @@ LAZY_LIBRARIES = ("dask", "h5py", "zarr")
 NOISE_ROWS = 2000
 # A direction weaker than this, in λ_L, is what the iteration has not removed yet.
 WEAKEST = 1e-2
+# A centre is taken from a fit of this gap; and at most so many fits are made for one.
+ROUGH_TOL, MOST_CENTRES = 1e-2, 3
 # Parts of the entries that ``score`` hides one after the other.
 SCORE_FOLDS = 5
 
@@ -50,7 +53,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         The weights themselves, instead of ``delta``. In a stream they are those of the first batch: λ_L then grows with
         the spectral norm of noise, √rows + √columns.
     center : bool
-        Subtract the median of each column. In a sparse matrix, of its stored entries.
+        Subtract a robust centre, the mean of the rows after outliers are clipped and missing entries filled in. Costs
+        a second fit, sometimes a third. In a sparse matrix it is subtracted from the stored entries.
     implicit : {"missing", "zeros"}
         What the entries that a scipy.sparse matrix does not store are: not observed (ratings; the default), or zeros
         (counts; with ``center=False``).
@@ -89,9 +93,9 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((200, 2)) @ rng.standard_normal((2, 20)) + 0.1 * rng.standard_normal((200, 20))
     >>> X[3, 5], X[7, 2] = 50.0, np.nan
-    >>> model = RobustPCA(random_state=0).fit(X)
-    >>> model.n_components_, model.transform(X[:4]).shape, bool(model.outliers_[3, 5] > 40.0)
-    (2, (4, 2), True)
+    >>> model = RobustPCA(n_components=2, random_state=0).fit(X)
+    >>> model.components_.shape, model.transform(X[:4]).shape, bool(model.outliers_[3, 5] > 40.0)
+    ((2, 20), (4, 2), True)
     """
 
     def __init__(
@@ -132,12 +136,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         table = self._validate(X, reset=True)
         dtype = np.float32 if table.data.dtype == np.float32 else np.float64
         self.mean_ = table.medians() if self.center else np.zeros(table.shape[1], dtype)
-        centered = table.minus(self.mean_)
-        fit = decompose(
-            centered.data, implicit=self.implicit, lambdas=self.lambdas, delta=self.delta, method=self.method,
-            tol=self.tol, max_iter=self.max_iter,
-            rng=int(check_random_state(self.random_state).randint(2**31 - 1)), n_threads=self.n_threads,
-        )  # fmt: skip
+        fit, centered = self._decompose(table)
         if not fit.status.converged:
             warnings.warn(
                 f"RobustPCA: {fit.status.value} Raise max_iter or tol.", ConvergenceWarning, stacklevel=2
@@ -158,6 +157,33 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self._stream = Stream(totals, self.mean_, low_rank.s + self.lambdas_[0], np.asarray(low_rank.vt))
         self.n_samples_seen_ = self._first_rows = table.shape[0]
         return self
+
+    def _decompose(self, table: Table) -> tuple[Decomposition, Table]:
+        """The fit, and the table less its centre, which moves from the median to the mean of the cleaned rows.
+
+        The medians of the columns are not the centre of L: what lies between shows as a component of its own, along
+        the vector of ones. So the centre of a rough fit's cleaned rows, L + clip(M − L), is taken for the next, until
+        it moves by less than λ_L could tell from nothing.
+        """
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        lambdas = self.lambdas
+        for attempt in range(1, MOST_CENTRES + 1 if self.center else 2):
+            rough = self.center and attempt == 1
+            centered = table.minus(self.mean_)
+            fit = decompose(
+                centered.data, implicit=self.implicit, lambdas=lambdas, delta=self.delta, method=self.method,
+                tol=max(self.tol, ROUGH_TOL) if rough else self.tol, max_iter=self.max_iter, rng=seed,
+                n_threads=self.n_threads,
+            )  # fmt: skip
+            assert fit.lambdas is not None
+            lambdas = fit.lambdas
+            if attempt == MOST_CENTRES or not self.center:
+                break
+            shift = centered.cleaned_mean(fit.low_rank, lambdas[1])
+            if not rough and table.shape[0] ** 0.5 * np.linalg.norm(shift) < 0.5 * lambdas[0]:
+                break
+            self.mean_ = (self.mean_ + shift).astype(self.mean_.dtype)
+        return fit, centered
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from a batch of rows and forget the rows: memory does not grow with the number of batches.

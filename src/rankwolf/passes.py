@@ -18,15 +18,25 @@ from rankwolf import kernels
 from rankwolf.lowrank import LowRank
 from rankwolf.sources import Array, Source, Sums, Task
 
+# Columns of a Gram matrix that are added up together.
+BLOCK = 128
 
-def clip_tile(tile: Any, left: Array, right_t: Array, limit: float, values: Array | None = None) -> Any:
+
+def clip_tile(
+    tile: Any,
+    left: Array,
+    right_t: Array,
+    limit: float,
+    values: Array | None = None,
+    out: Array | None = None,
+) -> Any:
     """G = clip(P_Ω(M − left·right_t), ±limit) of one tile; adds ‖G‖², ‖S‖₁, nnz(S), ⟨G, M⟩ to ``values``, if given.
 
-    G is dense for a dense tile, and a CSR array with the tile's places for a sparse one.
+    G is dense for a dense tile, ``out`` if that is given, and a CSR array with the tile's places for a sparse one.
     """
     if scipy.sparse.issparse(tile):
         return _clip_sparse_tile(tile, left, right_t, limit, values)
-    work: Array = left @ right_t
+    work: Array = np.matmul(left, right_t, out=out)
     if values is None:
         kernels.clip_only(tile, work, limit)
     else:
@@ -392,23 +402,39 @@ def mirror(matrix: Array) -> None:
         matrix[j + 1 :, j] = matrix[j, j + 1 :]
 
 
+def add_gram(blocks: list[Array], part: Any) -> None:
+    """Add partᵀ·part, of some rows of Y, dense or sparse, to the blocks of YᵀY."""
+    for block in blocks:
+        stop = block.shape[0]
+        product: Any = part[:, :stop].T @ part[:, stop - block.shape[1] : stop]
+        block += product if isinstance(part, np.ndarray) else product.toarray()
+
+
 @dataclass
 class GramSums(Sums):
-    """The upper triangle of YᵀY for a matrix Y of the data's size, a few scalars, and a panel where tiles wait."""
+    """YᵀY for a matrix Y of the data's size, a few scalars, and a panel where tiles wait.
+
+    ``blocks`` are columns of the Gram matrix, ``BLOCK`` at a time, each as far down as its diagonal: half the memory.
+    """
 
     values: Array
-    upper: Array
+    blocks: list[Array]
     panel: Array
     waiting: int = 0
 
     def add(self, other: GramSums) -> None:
         """The panels are empty by now."""
         self.values += other.values
-        self.upper += other.upper
+        for mine, theirs in zip(self.blocks, other.blocks, strict=True):
+            mine += theirs
 
     def gram(self) -> Array:
         """YᵀY, in float64."""
-        matrix = self.upper.astype(np.float64, order="F")
+        n = self.blocks[-1].shape[0] if self.blocks else 0
+        matrix = np.empty((n, n), order="F")
+        for block in self.blocks:
+            stop = block.shape[0]
+            matrix[:stop, stop - block.shape[1] : stop] = block
         mirror(matrix)
         return matrix
 
@@ -416,21 +442,20 @@ class GramSums(Sums):
 class GramTask(Task[GramSums]):
     """YᵀY where Y is made from the data tile by tile; tiles are gathered until a product is worth its call.
 
-    Memory: n × n and a panel of 256 × n for each thread, in the panel's type.
+    Memory for each thread, in the panel's type: half of n × n and a panel of 256 × n.
     """
 
     large_sums = True
 
     def __init__(self, source: Source, dtype: np.dtype[np.generic], values: int) -> None:
         self.columns, self.dtype, self.value_count = source.shape[1], dtype, values
-        self.panel_rows = 0 if source.sparse else max(source.tile_rows(), min(256, source.shape[0]))
-        self._add_product = scipy.linalg.get_blas_funcs("syrk", dtype=dtype)
+        self.panel_rows = 0 if source.sparse else max(-(-source.tile_rows() // 4), min(256, source.shape[0]))
 
     def start(self) -> GramSums:
         """Zeros, and an empty panel."""
         n = self.columns
-        upper = np.zeros((n, n), self.dtype, order="F")
-        return GramSums(np.zeros(self.value_count), upper, np.empty((self.panel_rows, n), self.dtype))
+        blocks = [np.zeros((min(j + BLOCK, n), min(BLOCK, n - j)), self.dtype) for j in range(0, n, BLOCK)]
+        return GramSums(np.zeros(self.value_count), blocks, np.empty((self.panel_rows, n), self.dtype))
 
     def visit(self, sums: GramSums, tile: Array, *rows: Array) -> None:
         """Make one tile of Y in the panel."""
@@ -442,8 +467,7 @@ class GramTask(Task[GramSums]):
     def close(self, sums: GramSums) -> None:
         """Multiply what waits."""
         if sums.waiting:
-            ready = sums.panel[: sums.waiting]
-            sums.upper = self._add_product(1.0, ready.T, beta=1.0, c=sums.upper, overwrite_c=True)
+            add_gram(sums.blocks, sums.panel[: sums.waiting])
             sums.waiting = 0
 
     @abstractmethod
@@ -463,11 +487,15 @@ class Deflation:
 
 
 def dual_tile(
-    tile: Any, left: Array, right_t: Array, limit: float, deflation: Deflation | None, values: Array
-) -> Any:
-    """Y for one tile; adds ‖G‖², ‖S‖₁, nnz(S), ⟨G, M⟩, ‖Y‖², ⟨Y, M⟩ to ``values``. Without a hint Y = G."""
+    tile: Any, left: Array, right_t: Array, limit: float, deflation: Deflation | None, values: Array,
+    out: Array | None = None,
+) -> Any:  # fmt: skip
+    """Y for one tile, in ``out`` if that is given; adds ‖G‖², ‖S‖₁, nnz(S), ⟨G, M⟩, ‖Y‖², ⟨Y, M⟩ to ``values``.
+
+    Without a hint Y = G.
+    """
     before = values[[0, 3]]
-    work = clip_tile(tile, left, right_t, limit, values[:4])
+    work = clip_tile(tile, left, right_t, limit, values[:4], out)
     if deflation is None or deflation.excess.size == 0:
         values[4:] += values[[0, 3]] - before
         return work
@@ -479,9 +507,16 @@ def dual_tile(
         values[4] += _dot(entries, entries)
         values[5] += _dot(entries, tile.data)
         return with_entries(tile, entries)
-    work -= along @ deflation.directions.T
+    subtract_product(work, along, deflation.directions)
     kernels.clip_dual(tile, work, limit, values[4:])
     return work
+
+
+def subtract_product(work: Array, left: Array, right: Array) -> None:
+    """work ← work − left·rightᵀ, without a second array of its size."""
+    product = scipy.linalg.get_blas_funcs("gemm", dtype=work.dtype)
+    # BLAS counts columns first: a C-contiguous array is the transpose of what it sees.
+    product(-1.0, right.T, left.T, beta=1.0, c=work.T, trans_a=True, overwrite_c=True)
 
 
 class GramOfDual(GramTask):
@@ -496,12 +531,12 @@ class GramOfDual(GramTask):
         if not scipy.sparse.issparse(tile):
             return super().visit(sums, tile, *rows)
         sparse = dual_tile(tile, rows[0], self.right, self.limit, self.deflation, sums.values)
-        sums.upper += (sparse.T @ sparse).toarray()
+        add_gram(sums.blocks, sparse)
         return None
 
     def fill(self, out: Array, values: Array, tile: Array, *rows: Array) -> None:
         """One tile of Y."""
-        out[...] = dual_tile(tile, rows[0], self.right, self.limit, self.deflation, values)
+        dual_tile(tile, rows[0], self.right, self.limit, self.deflation, values, out)
 
 
 class MultiplyDual(Task[HuberSums]):

@@ -60,8 +60,9 @@ def recover(
         ``"fw"`` for both; ``"auto"`` is ``"fista"``. An object of :mod:`rankwolf.solvers.measured` carries its own
         settings.
     norm : float, optional
-        An upper bound on ‖A‖, where one is known; it sets the step sizes. By default the operator's own, or an estimate
-        from about 65 products with A and A*, a few per cent too large on purpose.
+        An upper bound on ‖A‖, where one is known; it sets the step sizes and is the ‖A‖ of the default weights. By
+        default the operator's own, or an estimate from about 65 products with A and A*, a few per cent too large on
+        purpose.
     tol, stop, max_iter, max_seconds, callback, rng, n_threads
         As in :func:`rankwolf.decompose`. The threads are for Fourier and cosine transforms; BLAS keeps to one.
 

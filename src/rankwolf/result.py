@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from rankwolf import kernels
 from rankwolf.lowrank import ColumnKey, LowRank, RowKey, split_key
 from rankwolf.oracles import l1
 from rankwolf.sources import Array, Source, SparseObserved
+from rankwolf.storing import Name, Part, whole, write_hdf5, write_npy, write_zarr
 
 
 class Status(Enum):
@@ -96,6 +96,23 @@ class SparsePart(ABC):
         for start in range(0, self.shape[0], step):
             yield start, self.rows(start, min(start + step, self.shape[0]))
 
+    def parts(self) -> Iterator[Part]:
+        """(rows, columns, entries) that make up S, in an order that suits where the data is stored."""
+        columns = slice(0, self.shape[1])
+        return ((slice(start, start + len(block)), columns, block) for start, block in self.blocks())
+
+    def to_npy(self, path: Name, *, overwrite: bool = False) -> None:
+        """Write S as a dense ``.npy``, part by part; the file appears when it is whole."""
+        write_npy(path, self.shape, self.dtype, self.parts(), overwrite)
+
+    def to_zarr(self, path: Name, *, overwrite: bool = False, zarr_format: int = 3) -> None:
+        """Write S as a Zarr array (a folder, format 2 or 3), part by part; it appears when it is whole."""
+        write_zarr(path, self.shape, self.dtype, self.parts(), overwrite, zarr_format)
+
+    def to_hdf5(self, path: Name, name: str = "sparse", *, overwrite: bool = False) -> None:
+        """Write S as the dataset ``name`` of a new HDF5 file, part by part; it appears when it is whole."""
+        write_hdf5(path, name, self.shape, self.dtype, self.parts(), overwrite)
+
     def to_scipy(self) -> scipy.sparse.csr_array:
         """As a CSR array."""
         parts = [scipy.sparse.csr_array(block) for _, block in self.blocks()]
@@ -126,8 +143,15 @@ class ThresholdedResidual(SparsePart):
 
     def rows(self, start: int, stop: int) -> Array:
         """Read the data again, subtract L, threshold."""
-        data = self._source.read_user_rows(start, stop)
-        residual = data - self._low_rank[start:stop].astype(data.dtype, copy=False)
+        return self._thresholded(self._source.read_user_rows(start, stop), self._low_rank[start:stop])
+
+    def parts(self) -> Iterator[Part]:
+        """As the source likes to be read."""
+        for rows, columns, data in self._source.user_parts():
+            yield rows, columns, self._thresholded(data, self._low_rank[rows, columns])
+
+    def _thresholded(self, data: Array, low_rank: Array) -> Array:
+        residual = data - low_rank.astype(data.dtype, copy=False)
         return np.nan_to_num(l1.soft_threshold(residual, self.threshold), copy=False, nan=0.0)
 
 
@@ -225,6 +249,17 @@ class Decomposition:
             f"  {self.status.value}"
         )
 
+    def as_dict(self) -> dict[str, Any]:
+        """Numbers and words that JSON knows, without the matrices and the history."""
+        names = ("lambda_L", "lambda_S") if self.lambdas else ("tau_L", "tau_S")
+        return {
+            **dict(zip(names, self.lambdas or self.radii or (), strict=False)),
+            "method": self.method, "rank": self.low_rank.rank, "nonzeros": self.sparse.nnz, "objective": self.objective,
+            "gap": self.gap, "relative_gap": self.relative_gap, "gap_is_proved": self.gap_is_proved,
+            "status": self.status.name, "status_says": self.status.value, "iterations": self.n_iter,
+            "passes": self.passes,
+        }  # fmt: skip
+
     def save(self, path: str | os.PathLike[str], *, with_sparse: bool = True) -> None:
         """Write everything, S as compressed rows, to one ``.npz`` file (no pickle); moved into place when whole.
 
@@ -244,20 +279,11 @@ class Decomposition:
         if with_sparse:
             sparse = self.sparse.to_scipy()
             arrays |= {f"sparse_{name}": getattr(sparse, name) for name in ("data", "indices", "indptr")}
-        target = Path(path)
-        # Not tempfile: its files are for their owner alone, and os.replace would keep that.
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
-        try:
-            with temporary.open("xb") as file:
-                np.savez_compressed(
-                    file, settings=np.array(json.dumps(settings)),
-                    u=self.low_rank.u, s=self.low_rank.s, vt=self.low_rank.vt, **arrays,
-                )  # fmt: skip
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, target)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with whole(path) as temporary, temporary.open("xb") as file:
+            np.savez_compressed(
+                file, settings=np.array(json.dumps(settings)),
+                u=self.low_rank.u, s=self.low_rank.s, vt=self.low_rank.vt, **arrays,
+            )  # fmt: skip
 
 
 def load(path: str | os.PathLike[str]) -> Decomposition:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import inf, isfinite
 from typing import Any
 
 import numpy as np
 
 from rankwolf.assess import Assessment, assess
+from rankwolf.checkpoint import Checkpoint
 from rankwolf.problem import Data, Penalized, Problem
 from rankwolf.result import Decomposition, Record, Status
 from rankwolf.solvers.base import Report, Solver
@@ -38,6 +39,8 @@ class Progress:
     that missed a direction is too high. The best promise counts until a proof fails; then only what was proved does.
     """
 
+    _NOT_KEPT = frozenset({"rule", "history", "_floor", "_start", "_started", "_paused"})
+
     def __init__(self, rule: StopRule, start: float) -> None:
         self.rule, self.history = rule, list[Record]()
         # A relative gap needs something to be relative to; an objective of exactly zero is compared with the data.
@@ -46,11 +49,24 @@ class Progress:
         self._started, self._paused = time.perf_counter(), 0.0
         self._quiet_rows = self._stalled_rows = 0
         self._best_objective, self._best_gap = inf, inf
+        self.next_proof = 0
 
     @property
     def seconds(self) -> float:
         """Time spent solving."""
         return time.perf_counter() - self._started - self._paused
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything but the rule and the clock, as numbers, for a checkpoint."""
+        kept = {name: value for name, value in vars(self).items() if name not in self._NOT_KEPT}
+        return {**kept, "history": [asdict(record) for record in self.history], "seconds": self.seconds}
+
+    def resume(self, snapshot: dict[str, Any]) -> None:
+        """Go on from a snapshot; the clock as well."""
+        numbers = dict(snapshot)
+        self.history = [Record(**record) for record in numbers.pop("history")]
+        self._started = time.perf_counter() - numbers.pop("seconds")
+        vars(self).update(numbers)
 
     def relative(self, gap: float, objective: float) -> float:
         """gap / objective."""
@@ -115,35 +131,50 @@ class Progress:
 
 def solve(
     problem: Problem, source: Data, solver: Solver[Any, Any], rule: StopRule, callback: Callback | None,
-    rng: np.random.Generator,
+    rng: np.random.Generator, checkpoint: Checkpoint | None = None,
 ) -> Decomposition:  # fmt: skip
-    """Run ``solver`` on ``problem`` over ``source`` until ``rule`` says stop."""
+    """Run ``solver`` on ``problem`` over ``source`` until ``rule`` says stop; from a ``checkpoint``, if it has one."""
     progress = Progress(rule, 0.5 * source.summary.norm**2)
-    next_proof = 0
+    status: Status | None = None
+
+    def keep() -> None:
+        if checkpoint is not None:
+            checkpoint.save(problem, source, solver, state, progress.snapshot(), rng)
+
     with source.one_blas_thread():
-        state = solver.init(problem, source, rng)
-        for iteration in range(1, rule.max_iter + 1):
+        if checkpoint is not None and checkpoint.saved is not None:
+            state, snapshot = checkpoint.restore(checkpoint.saved, problem, source, solver, rng)
+            progress.resume(snapshot)
+        else:
+            state = solver.init(problem, source, rng)
+        for iteration in range(len(progress.history) + 1, rule.max_iter + 1):
             state = solver.step(problem, source, state)
             report = solver.report(problem, state)
             record = progress.record(report, iteration, source.passes)
             status = progress.status(record, progress.worth_proving(report, record))
             wants_more = callback is None or progress.call(callback, record)
             if status is Status.GAP_REACHED:
-                if iteration >= next_proof:
+                if iteration >= progress.next_proof:
                     assessment = assess(source, problem, solver.solution(problem, source, state), rng)
                     result = finish(problem, source, solver, assessment, progress, status)
                     if result.relative_gap <= rule.tol:
+                        keep()
                         return result
                     solver.learn(state, report.lower_bound, assessment.certificate)
                     # A solver that learns says itself when to try again. For the others odd and at least 3:
                     # Frank-Wolfe's bounds alternate, and a promise is about the iterate before.
                     learns = report.expected_bound > -inf
-                    next_proof = iteration + (1 + iteration // 10 if learns else 3 + 2 * (iteration // 20))
+                    progress.next_proof = iteration + (
+                        1 + iteration // 10 if learns else 3 + 2 * (iteration // 20)
+                    )
                 status = progress.limit(record)
             if status is None and not wants_more:
                 status = Status.CALLBACK
             if status is not None:
                 break
+            if checkpoint is not None and checkpoint.is_due(source.passes):
+                keep()
+        keep()
         assessment = assess(source, problem, solver.solution(problem, source, state), rng)
         return finish(problem, source, solver, assessment, progress, status or Status.ITERATION_LIMIT)
 

@@ -91,6 +91,19 @@ class Table:
         entries = np.concatenate(parts)
         return np.asarray(entries[~np.isnan(entries)])
 
+    def cleaned_mean(self, low_rank: LowRank, limit: float) -> Array:
+        """The mean row of L + clip(M − L, ±limit), what is missing being as L has it."""
+        total = np.zeros(self.shape[1])
+        for residual in self.residuals(low_rank):
+            if is_sparse(residual):
+                entries = np.nan_to_num(np.clip(residual.data, -limit, limit))
+                total += np.bincount(residual.indices, entries, minlength=self.shape[1])
+            else:
+                total += np.nan_to_num(np.clip(residual, -limit, limit)).sum(axis=0, dtype=np.float64)
+        scores = np.asarray(low_rank.u).mean(axis=0, dtype=np.float64) * low_rank.s
+        mean: Array = total / self.shape[0] + scores @ np.asarray(low_rank.vt)
+        return mean
+
     def outliers(self, low_rank: LowRank, limit: float) -> scipy.sparse.csr_array:
         """S = T_limit(M − L)."""
         parts = []

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 from math import inf, isfinite, nan
 from numbers import Integral, Real
 from typing import Any
@@ -14,7 +15,20 @@ import numpy as np
 import scipy.sparse
 
 from rankwolf.problem import Penalized, Problem
-from rankwolf.sources import Array, InMemory, Source, SparseObserved, SparseZeros
+from rankwolf.sources import (
+    Array,
+    InMemory,
+    MappedArray,
+    OnDisk,
+    Source,
+    SparseObserved,
+    SparseZeros,
+    Stored,
+    as_stored,
+)
+from rankwolf.sources.base import Summary
+from rankwolf.sources.memory import parse_size, resident_memory
+from rankwolf.sources.scratch import Workspace
 
 # Largest entries whose fourth powers float64 can hold: the oracle squares products with GᵀG.
 SCALE = (1e-60, 1e60)
@@ -29,10 +43,26 @@ def bad(name: str, rule: str, got: object, where: str = "decompose", remedy: str
     )
 
 
-def check_source(X: Any, observed: Any, n_threads: int, implicit: str = "missing") -> Source:
-    """Whatever X is, as a source; nothing is copied but a sparse matrix that is not in sorted rows."""
+def check_source(
+    X: Any, observed: Any, n_threads: int, implicit: str = "missing", max_memory: int | None = None,
+    summary: Summary | None = None,
+) -> Source:  # fmt: skip
+    """Whatever X is, as a source; nothing is copied but a sparse matrix that is not in sorted rows.
+
+    ``summary``: what is known about this very data from an earlier run, so that a file need not be read for it.
+    """
     if scipy.sparse.issparse(X):
         return _checked(_sparse_source(X, observed, n_threads, implicit))
+    stored, stored_mask = as_stored(X), as_stored(observed)
+    if stored is not None or stored_mask is not None:
+        return _checked(_stored_source(X, stored, observed, stored_mask, n_threads, max_memory, summary))
+    source = _array_source(X, observed, n_threads)
+    if max_memory is not None:
+        source.workspace = Workspace(max(max_memory - resident_memory(), 0) // 2)
+    return _checked(source)
+
+
+def _array_source(X: Any, observed: Any, n_threads: int) -> InMemory:
     data, observed = _as_array(X), _as_mask(observed)
     if isinstance(X, np.ma.MaskedArray):
         present = ~np.ma.getmaskarray(X)
@@ -43,7 +73,28 @@ def check_source(X: Any, observed: Any, n_threads: int, implicit: str = "missing
         raise bad("X", "of at least one row and one column", f"shape {data.shape}")
     if observed is not None:
         observed = _same_shape(observed, data)
-    return _checked(InMemory(data, observed, n_threads))
+    return InMemory(data, observed, n_threads)
+
+
+def _stored_source(
+    X: Any, data: Stored | None, observed: Any, mask: Stored | None, n_threads: int, max_memory: int | None,
+    summary: Summary | None,
+) -> OnDisk:  # fmt: skip
+    """At least one of the matrix and its mask is on disk; the other may be in memory."""
+    data = data or MappedArray(_as_array(X))
+    if mask is None and observed is not None:
+        mask = MappedArray(np.asarray(_as_mask(observed)))
+    if data.dtype.kind not in "biuf":
+        raise bad("X", "an array of real numbers", f"dtype {data.dtype}")
+    if len(data.shape) != 2 or 0 in data.shape:
+        raise bad("X", "two-dimensional, with at least one row and one column", f"shape {data.shape}")
+    if mask is not None and mask.dtype != np.bool_:
+        raise bad(
+            "observed", "a boolean array", f"dtype {mask.dtype}", remedy="True marks an observed entry."
+        )
+    if mask is not None and mask.shape != data.shape:
+        raise bad("observed", f"of the shape of X, {data.shape}", f"shape {mask.shape}")
+    return OnDisk(data, mask, n_threads, max_memory, summary)
 
 
 def _checked(source: Source) -> Source:
@@ -97,7 +148,7 @@ def check_scale(problem: Problem, norm: float, where: str = "decompose") -> None
 
 def _as_array(X: Any) -> Array:
     if isinstance(X, str | bytes | os.PathLike):
-        raise bad("X", "an array", repr(X), remedy="np.load reads a file.")
+        raise bad("X", "an array", repr(X), remedy="[path] is a list of one file.")
     try:
         data = _values_of_frame(X) if _is_frame(X) else np.asarray(X)
     except (TypeError, ValueError) as error:
@@ -164,6 +215,27 @@ def check_count(name: str, value: Any, where: str = "decompose") -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise bad(name, "a whole number of at least 1", repr(value), where)
     return int(value)
+
+
+def check_size(name: str, value: Any, where: str = "decompose") -> int:
+    """Bytes: a whole number, or words such as "2GB"."""
+    if not isinstance(value, str):
+        return check_count(name, value, where)
+    try:
+        return parse_size(value)
+    except ValueError:
+        raise bad(name, "a number of bytes or a size such as '2GB' or '512MiB'", repr(value), where) from None
+
+
+def check_interval(name: str, value: Any, where: str = "decompose") -> tuple[int | None, float | None]:
+    """(passes, None) for a whole number, (None, seconds) for words such as "90s" or "10min"."""
+    if not isinstance(value, str):
+        return check_count(name, value, where), None
+    match = re.fullmatch(r"\s*([0-9.]+)\s*(s|min|h)\s*", value)
+    try:
+        return None, float(match[1]) * {"s": 1.0, "min": 60.0, "h": 3600.0}[match[2]]  # type: ignore[index]
+    except (TypeError, ValueError):
+        raise bad(name, "a number of passes or a time such as '90s' or '10min'", repr(value), where) from None
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...], where: str = "decompose") -> str:

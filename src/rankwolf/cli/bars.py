@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
     from rankwolf.result import Record
 
-STAGES = {"decode": "Decoding", "solve": "Solving", "write": "Writing"}
+STAGES = {"read": "Reading", "decode": "Decoding", "solve": "Solving", "write": "Writing"}
 
 
 class Bars:
-    """An observer of :func:`rankwolf.video.separation.separate` that draws; silent where nobody reads."""
+    """An observer of a run that draws; silent where nobody reads. ``unit`` is what the stages go through."""
 
-    def __init__(self, talks: bool, tol: float) -> None:
-        self._talks, self._tol = talks, tol
+    def __init__(self, talks: bool, tol: float, unit: str = "frame") -> None:
+        self._talks, self._tol, self._unit = talks, tol, unit
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         self._gap: Any = None
@@ -51,13 +51,13 @@ class Bars:
             self._close()
             self._task = self._progress.add_task(STAGES[name], total=total, state="", clock="left")
 
-    def advance(self, frames: int) -> None:
-        """Move the bar of frames."""
+    def advance(self, count: int) -> None:
+        """Move the bar of frames or rows."""
         if self._progress is not None and self._task is not None:
             task = self._progress.tasks[self._task]
-            done = int(task.completed) + frames
+            done = int(task.completed) + count
             of = "" if task.total is None else f" of {max(done, int(task.total))}"
-            self._progress.update(self._task, advance=frames, state=f"frame {done}{of}")
+            self._progress.update(self._task, advance=count, state=f"{self._unit} {done}{of}")
 
     def record(self, record: Record) -> object:
         """Move the bar of the solver, on the logarithmic scale of its gap."""

@@ -10,16 +10,19 @@ import contextlib
 import errno
 import json
 import os
+import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+DEFAULT_TOL = 1e-3
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +37,52 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
 def add_force_option(parser: argparse.ArgumentParser) -> None:
     """``--force``, which every command that writes has."""
     parser.add_argument("--force", action="store_true", help="replace results that are there already")
+
+
+def add_solving_options(group: argparse._ArgumentGroup) -> None:
+    """How to solve, for every command that does; the weights are the command's own business."""
+    group.add_argument("--method", default="auto", help="the solver (default: %(default)s)")
+    group.add_argument(
+        "--tol", type=float, default=DEFAULT_TOL, help="certified relative gap to reach (default: %(default)s)"
+    )
+    group.add_argument("--max-seconds", type=float, metavar="S", help="stop solving after this time")
+    group.add_argument("--threads", type=int, metavar="N", help="default: every core")
+    group.add_argument("--seed", type=int, default=0, help="of everything random (default: %(default)s)")
+
+
+def parse_size(text: str) -> int:
+    """``1GB``, ``512 MiB``, ``2e9``: bytes.
+
+    >>> parse_size("1GB"), parse_size("512MiB")
+    (1000000000, 536870912)
+    """
+    from rankwolf.sources import memory
+
+    try:
+        return memory.parse_size(text)
+    except ValueError:
+        raise ValueError(
+            f"--max-memory must be a size such as 1GB or 512MiB. Got {text!r} instead."
+        ) from None
+
+
+def command_of(
+    command: str, add_options: Callable[[argparse.ArgumentParser], None], arguments: argparse.Namespace
+) -> str:
+    """The command line that repeats a run: what differs from the defaults that ``add_options`` sets."""
+    plain = argparse.ArgumentParser()
+    add_options(plain)
+    words = [str(arguments.input), "-o", str(arguments.output)]
+    defaults = vars(plain.parse_args(words))
+    words = ["rankwolf", command, *words]
+    for name, default in defaults.items():
+        value = getattr(arguments, name)
+        if name in ("quiet", "json") or value == default:
+            continue
+        words.append("--" + name.replace("_", "-"))
+        if value is not True:
+            words += [str(item) for item in value] if isinstance(value, list) else [str(value)]
+    return shlex.join(words)
 
 
 @dataclass(frozen=True)

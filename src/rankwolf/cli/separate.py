@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import re
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankwolf.cli.bars import Bars
 from rankwolf.cli.common import (
+    DEFAULT_TOL,
     Output,
     add_force_option,
     add_output_options,
+    add_solving_options,
     check_target,
+    command_of,
+    parse_size,
     to_json,
     warn,
     whole_folder,
@@ -21,8 +23,6 @@ from rankwolf.cli.common import (
 
 if TYPE_CHECKING:
     from rankwolf.video.separation import Job
-
-DEFAULT_TOL = 1e-3
 
 
 def add_parser(subparsers: Any) -> None:
@@ -91,16 +91,7 @@ def _add_solving(parser: argparse.ArgumentParser) -> None:
     weights.add_argument(
         "--model", type=Path, metavar="RESULT", help="use a saved result: only the step for new frames"
     )
-    group.add_argument("--method", default="auto", help="the solver (default: %(default)s)")
-    group.add_argument(
-        "--tol",
-        type=float,
-        default=DEFAULT_TOL,
-        help="certified relative gap to reach (default: %(default)s)",
-    )
-    group.add_argument("--max-seconds", type=float, metavar="S", help="stop solving after this time")
-    group.add_argument("--threads", type=int, metavar="N", help="default: every core")
-    group.add_argument("--seed", type=int, default=0, help="of everything random (default: %(default)s)")
+    add_solving_options(group)
 
 
 def _add_mask(parser: argparse.ArgumentParser) -> None:
@@ -171,7 +162,7 @@ def run(arguments: argparse.Namespace) -> int:
                 outcome.fit,
                 outcome.activity,
                 outcome.residuals,
-                command_of(arguments),
+                command_of("separate", add_options, arguments),
                 outcome.reader.names,
             )
             (folder / "report.html").write_text(page, encoding="utf-8")
@@ -265,38 +256,6 @@ def check_model_options(arguments: argparse.Namespace) -> None:
         raise ValueError("--model solves nothing: --method, --tol and --max-seconds do not go with it.")
     if arguments.output.resolve() in (arguments.model.resolve(), arguments.model.resolve().parent):
         raise ValueError(f"The output {str(arguments.output)!r} has the model in it. Give another folder.")
-
-
-def parse_size(text: str) -> int:
-    """``1GB``, ``512 MiB``, ``2e9``: bytes.
-
-    >>> parse_size("1GB"), parse_size("512MiB")
-    (1000000000, 536870912)
-    """
-    match = re.fullmatch(r"\s*([0-9.]+(?:e[0-9]+)?)\s*([kmgt]?)(i?)b?\s*", text.lower())
-    try:
-        number = float(match[1]) if match else 0.0
-    except ValueError:
-        number = 0.0
-    if not match or number <= 0.0:
-        raise ValueError(f"--max-memory must be a size such as 1GB or 512MiB. Got {text!r} instead.")
-    return int(number * (1024 if match[3] else 1000) ** " kmgt".index(match[2] or " "))
-
-
-def command_of(arguments: argparse.Namespace) -> str:
-    """The command line that repeats the run: what differs from the defaults."""
-    plain = argparse.ArgumentParser()
-    add_options(plain)
-    defaults = vars(plain.parse_args([str(arguments.input), "-o", str(arguments.output)]))
-    words = ["rankwolf", "separate", str(arguments.input), "-o", str(arguments.output)]
-    for name, default in defaults.items():
-        value = getattr(arguments, name)
-        if name in ("quiet", "json") or value == default:
-            continue
-        words.append("--" + name.replace("_", "-"))
-        if value is not True:
-            words += [str(item) for item in value] if isinstance(value, list) else [str(value)]
-    return shlex.join(words)
 
 
 def story(summary: dict[str, Any], target: Path, has_page: bool) -> list[str]:

@@ -184,13 +184,16 @@ def number(value: float, log: bool = False) -> str:
     return f"{value:,.10g}"
 
 
-def picture(image: Array, quality: int = 82) -> str:
+def picture(image: Array, quality: int = 82, lossless: bool = False) -> str:
     """A uint8 picture, gray or RGB, as a ``data:`` address; a boolean one as a lossless two-colour picture."""
     from PIL import Image
 
     buffer = io.BytesIO()
     if image.dtype == np.bool_:
         Image.fromarray(image.astype(np.uint8) * 255).convert("1").save(buffer, "PNG", optimize=True)
+        kind = "png"
+    elif lossless:
+        Image.fromarray(image).save(buffer, "PNG", optimize=True)
         kind = "png"
     else:
         Image.fromarray(image).save(buffer, "JPEG", quality=quality)

@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from rankwolf.result import Decomposition
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -36,18 +33,6 @@ def render(template: str, **content: Any) -> str:
         lstrip_blocks=True,
     )
     return environment.get_template(template).render(**content)
-
-
-def solve_facts(fit: Decomposition) -> list[Fact]:
-    """What a page says of any decomposition: rank, sparsity, certified gap, time."""
-    m, n = fit.low_rank.shape
-    proof = "" if fit.gap_is_proved else ", by a converged Lanczos process"
-    return [
-        Fact("rank of the low-rank part", f"{fit.low_rank.rank:,}", f"of at most {min(m, n):,}"),
-        Fact("sparse part", f"{fit.sparse.nnz / max(1, m * n):.1%}", f"{fit.sparse.nnz:,} non-zeros"),
-        Fact("certified gap", percent(fit.relative_gap), f"to the optimum{proof}"),
-        Fact("solved in", duration(fit.seconds), f"{fit.passes} passes over the data"),
-    ]
 
 
 def percent(share: float) -> str:

@@ -10,7 +10,8 @@ import numpy as np
 
 from rankwolf import __version__
 from rankwolf.report import figures
-from rankwolf.report.page import Fact, as_rows, duration, percent, render, solve_facts
+from rankwolf.report.page import Fact, as_rows, duration, percent, render
+from rankwolf.report.solving import solve_charts, solve_facts, status_warning
 
 if TYPE_CHECKING:
     from rankwolf.result import Decomposition
@@ -123,7 +124,7 @@ def video_page(
         title="/".join(str(summary["input"]).rstrip("/").split("/")[-2:]),
         subtitle=_subtitle(summary),
         facts=_facts(summary, fit),
-        warnings=summary["warnings"] + _status_warning(fit),
+        warnings=summary["warnings"] + status_warning(fit),
         panels=PANELS,
         shots=[
             {"label": label, "activity": percent(shot.activity), "x": round(x, 1), **shot.pictures}
@@ -173,40 +174,6 @@ def _charts(
     return charts if fit is None else charts + solve_charts(fit)
 
 
-def solve_charts(fit: Decomposition) -> list[dict[str, Any]]:
-    """Singular values, objective and gap of any decomposition, for any page."""
-    history = fit.history
-    # The proof at the end belongs to no iteration, and is what the run ended with.
-    seconds = [*(record.seconds for record in history), fit.seconds]
-    gaps = [*(record.relative_gap for record in history), fit.relative_gap]
-    objectives = [*(record.objective for record in history), fit.objective]
-    values = [float(s) for s in fit.low_rank.s]
-    dots = len(history) <= 60
-    best = min(objectives)
-    above = [objective / best - 1.0 if best else 0.0 for objective in objectives]
-    return [
-        {
-            "title": "Singular values of L",
-            "chart": figures.line_chart(
-                [figures.Series("singular value", range(1, len(values) + 1), values, dots=len(values) <= 100)],
-                "number", "singular value", log_y=True,
-            ),
-            "why": "How many directions the background needs, and how strong each is.",
-        },
-        {
-            "title": "Convergence",
-            "chart": figures.line_chart(
-                [
-                    figures.Series("certified gap", seconds, gaps, dots=dots),
-                    figures.Series("above the last objective", seconds, above, dots=dots),
-                ],
-                "seconds", "relative to the objective", log_y=True,
-            ),
-            "why": "The certified gap bounds the distance from the best possible; the true distance is smaller.",
-        },
-    ]  # fmt: skip
-
-
 def _subtitle(summary: Mapping[str, Any]) -> str:
     kind = "in colour" if summary["channels"] == 3 else "in gray"
     size = f"{summary['frames']:,} frames of {summary['width']} × {summary['height']} pixels, {kind}"
@@ -227,12 +194,6 @@ def _facts(summary: Mapping[str, Any], fit: Decomposition | None) -> list[Fact]:
         ),
         Fact("whole run", duration(seconds["total"]), split),
     ]
-
-
-def _status_warning(fit: Decomposition | None) -> list[str]:
-    if fit is None or fit.status.converged:
-        return []
-    return [f"{fit.status.value} The certified gap is {percent(fit.relative_gap)}."]
 
 
 def _verb(summary: Mapping[str, Any]) -> str:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from rankwolf.sensing.combined import Composition
 
 Array = np.ndarray[Any, np.dtype[Any]]
+# Of b and of A, each: the powers of A*b that the algorithms and the certificate take then neither overflow nor vanish.
+SCALE = (1e-30, 1e30)
 
 
 @dataclass(frozen=True)
@@ -81,12 +83,19 @@ def bad(name: str, rule: str, got: object, where: str, remedy: str = "") -> Valu
     )
 
 
+def check_whole(name: str, value: Any, least: int, where: str) -> int:
+    """A whole number of at least ``least``."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise bad(name, f"a whole number of at least {least}", repr(value), where)
+    return int(value)
+
+
 def check_shape(shape: Any, where: str) -> tuple[int, int]:
     """Two whole numbers of at least 1."""
     try:
         m, n = (int(side) for side in shape)
         whole = m == shape[0] and n == shape[1] and m >= 1 and n >= 1
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         whole = False
     if not whole:
         raise bad("shape", "(m, n), two whole numbers of at least 1", repr(shape), where)

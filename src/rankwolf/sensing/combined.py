@@ -24,6 +24,10 @@ class Composition(Sensing):
     """
 
     def __init__(self, outer: Sensing, inner: Sensing) -> None:
+        for name, part in (("outer", outer), ("inner", inner)):
+            if not isinstance(part, Sensing):
+                raise bad(name, "a sensing operator", type(part).__name__, "Composition",
+                          "LinearSensing makes one of a matrix; A.apply(X) measures X.")  # fmt: skip
         if outer.shape[0] * outer.shape[1] != inner.size:
             m, n = outer.shape
             raise bad("outer", f"an operator on as many numbers as inner measures, {inner.size}",
@@ -71,8 +75,12 @@ class Stack(Sensing):
     """
 
     def __init__(self, parts: Sequence[Sensing]) -> None:
-        if not parts or any(not isinstance(part, Sensing) for part in parts):
-            raise bad("parts", "a list of at least one sensing operator", repr(parts), "Stack")
+        if not isinstance(parts, list | tuple) or not parts or any(not isinstance(x, Sensing) for x in parts):
+            kinds = (
+                [type(x).__name__ for x in parts] if isinstance(parts, list | tuple) else type(parts).__name__
+            )
+            raise bad("parts", "a list of at least one sensing operator", kinds, "Stack",
+                      "LinearSensing makes one of a matrix.")  # fmt: skip
         shapes = [part.shape for part in parts]
         if len(set(shapes)) > 1:
             raise bad("parts", "operators on matrices of one shape", str(shapes), "Stack")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from rankwolf.sensing.base import Array, Sensing, bad, check_shape
+from rankwolf.sensing.base import Array, Sensing, bad, check_shape, check_whole
 
 # Numbers that exist at once where the operator is generated: 32 MB.
 BLOCK_NUMBERS = 2**22
@@ -35,11 +36,12 @@ class Gaussian(Sensing):
     def __init__(
         self, size: int, shape: Any, seed: int, *, deviation: float | None = None, stored: bool = False
     ) -> None:
-        super().__init__(check_shape(shape, "Gaussian"), _check_whole("size", size, 1))
-        self._seed, self._entries = _check_whole("seed", seed, 0), self.shape[0] * self.shape[1]
-        self.deviation = self._entries**-0.5 if deviation is None else float(deviation)
+        super().__init__(check_shape(shape, "Gaussian"), check_whole("size", size, 1, "Gaussian"))
+        self._seed, self._entries = check_whole("seed", seed, 0, "Gaussian"), self.shape[0] * self.shape[1]
+        given = self._entries**-0.5 if deviation is None else deviation
+        self.deviation = float(given) if isinstance(given, Real) else 0.0
         if not 0.0 < self.deviation < np.inf:
-            raise bad("deviation", "positive", repr(deviation), "Gaussian")
+            raise bad("deviation", "a positive number", repr(deviation), "Gaussian")
         self._stored = np.vstack([block for _, block in self._generate()]) if stored else None
 
     def _blocks(self) -> Iterator[tuple[slice, Array]]:
@@ -72,9 +74,3 @@ class Gaussian(Sensing):
     def norm(self) -> float:
         """deviation·(√p + √(mn) + 8), which ‖A‖ exceeds with probability below 1e-13."""
         return float(self.deviation * (self.size**0.5 + self._entries**0.5 + NORM_MARGIN))
-
-
-def _check_whole(name: str, value: Any, least: int) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        raise bad(name, f"a whole number of at least {least}", repr(value), "Gaussian")
-    return int(value)

@@ -63,18 +63,22 @@ class LinearSensing(Sensing):
 class FunctionSensing(Sensing):
     """A pair of functions: ``forward`` takes an m × n array to p numbers in any shape, ``backward`` is its adjoint.
 
-    ``backward`` is handed the p numbers as a vector. There is no structure to use: A*y is dense.
+    ``backward`` is handed the p numbers as a vector. Both work on copies, so that a function may overwrite what it is
+    given or fill the same array every time. There is no structure to use: A*y is dense.
     """
 
     def __init__(self, forward: Callable[[Array], Any], backward: Callable[[Array], Any], shape: Any) -> None:
         shape = check_shape(shape, "recover")
         first = np.ravel(np.asarray(forward(np.zeros(shape))))
+        if first.dtype.kind not in "biufc":
+            raise bad("sensing", "a pair (forward, adjoint) whose first function gives numbers", f"dtype {first.dtype}",
+                      "recover")  # fmt: skip
         super().__init__(shape, first.size, np.result_type(first.dtype, np.float64))
         self._forward, self._backward = forward, backward
 
     def apply(self, matrix: Array) -> Array:
         """Call ``forward``."""
-        values = np.ravel(np.asarray(self._forward(matrix)))
+        values = np.array(self._forward(matrix.copy())).ravel()
         if values.size != self.size:
             raise bad("sensing", f"a function with {self.size} values for every matrix", f"{values.size} values",
                       "recover")  # fmt: skip
@@ -82,7 +86,7 @@ class FunctionSensing(Sensing):
 
     def adjoint(self, values: Array) -> Array:
         """Call ``backward``."""
-        matrix = np.asarray(self._backward(values))
+        matrix = np.array(self._backward(values.copy()))
         if matrix.size != self.shape[0] * self.shape[1]:
             raise bad("sensing", f"a pair (forward, adjoint) whose second function gives a {self.shape[0]} × "
                       f"{self.shape[1]} matrix", f"an array of shape {matrix.shape}", "recover")  # fmt: skip

@@ -12,7 +12,7 @@ import scipy.fft
 from threadpoolctl import threadpool_limits
 
 from rankwolf.sensing import checks
-from rankwolf.sensing.base import Array, Products, Sensing, bad
+from rankwolf.sensing.base import SCALE, Array, Products, Sensing, bad
 from rankwolf.sources.base import Summary
 
 # The ℓ1 norm needs Re(A*y) entry by entry, so the dense matrix is there in any case; a product with it is as fast as
@@ -29,7 +29,7 @@ class Measurements:
 
     def __init__(self, b: Any, sensing: Sensing, norm: float | None = None, n_threads: int = 1) -> None:
         self.sensing, self.shape, self.n_threads, self.passes = sensing, sensing.shape, n_threads, 0
-        self.b = _check_b(b, sensing)
+        self.b = check_measurements(b, sensing)
         with self.one_blas_thread():
             checks.check_linear(sensing)
             # An upper bound on ‖A‖: given, known, or estimated.
@@ -77,28 +77,30 @@ class Measurements:
             yield
 
 
-def _check_b(b: Any, sensing: Sensing) -> Array:
+def check_measurements(b: Any, sensing: Sensing, where: str = "recover") -> Array:
+    """b as p finite numbers of the operator's kind."""
+    if np.ma.is_masked(b):
+        raise bad("b", "an array without masked entries", f"{np.ma.getmaskarray(b).sum()} of them", where,
+                  "Leave a missing measurement out of b and out of the operator.")  # fmt: skip
     try:
         values = np.asarray(b)
     except ValueError as error:
-        raise bad("b", "an array of numbers", f"{type(b).__name__} ({error})", "recover") from error
+        raise bad("b", "an array of numbers", f"{type(b).__name__} ({error})", where) from error
     if values.dtype.kind not in "biufc":
-        raise bad("b", "an array of numbers", f"dtype {values.dtype}", "recover")
+        raise bad("b", "an array of numbers", f"dtype {values.dtype}", where)
     if values.shape != (sensing.size,):
         rule = f"of shape ({sensing.size},), one number for each measurement of the operator"
-        raise bad("b", rule, f"shape {values.shape}", "recover")
+        raise bad("b", rule, f"shape {values.shape}", where)
     wrong = values.size - int(np.count_nonzero(np.isfinite(values)))
     if wrong:
-        raise bad("b", "finite", f"{wrong} of {values.size} measurements NaN or infinite", "recover",
+        raise bad("b", "finite", f"{wrong} of {values.size} measurements NaN or infinite", where,
                   "Leave a missing measurement out of b and out of the operator.")  # fmt: skip
     if values.dtype.kind == "c" and sensing.dtype.kind != "c":
         if np.any(values.imag):
-            raise bad("b", "real, as the operator's measurements are", f"dtype {values.dtype}", "recover")
+            raise bad("b", "real, as the operator's measurements are", f"dtype {values.dtype}", where)
         values = values.real
-    values = values.astype(np.complex128 if sensing.dtype.kind == "c" else np.float64)
-    with np.errstate(over="ignore"):
-        norm = float(np.linalg.norm(values))
-    if not np.isfinite(norm):
-        raise bad("b", "of a norm that float64 can hold", f"entries up to {np.max(np.abs(values)):.3g}", "recover",
-                  "Divide by a constant first.")  # fmt: skip
-    return values
+    largest = float(np.max(np.abs(values), initial=0.0))
+    if largest and not SCALE[0] <= largest <= SCALE[1]:
+        raise bad("b", f"of a scale between {SCALE[0]:g} and {SCALE[1]:g}", f"entries up to {largest:.3g}", where,
+                  "Multiply A and b by a constant first.")  # fmt: skip
+    return values.astype(np.complex128 if sensing.dtype.kind == "c" else np.float64)

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.fft
 import scipy.sparse
 
-from rankwolf.sensing.base import Array, Products, Sensing, bad, check_shape
+from rankwolf.sensing.base import Array, Products, Sensing, bad, check_shape, check_whole
 
 
 class PartialDCT(Sensing):
@@ -96,6 +96,7 @@ class PartialFourier(Sensing):
     def random(cls, size: int, frames: int, frame_shape: Any, seed: int) -> PartialFourier:
         """``size`` coefficients, drawn without replacement from all frames."""
         height, width = check_shape(frame_shape, "PartialFourier.random")
+        frames = check_whole("frames", frames, 1, "PartialFourier.random")
         return cls(random_mask(size, (frames, height, width), seed))
 
     def _half_spectrum(self, t: Array, y: Array, x: Array) -> None:
@@ -167,7 +168,8 @@ class PartialFourier(Sensing):
 def random_mask(size: int, shape: tuple[int, ...], seed: int) -> Array:
     """A boolean array with ``size`` entries set, every choice equally likely."""
     total = int(np.prod(shape))
-    if not 1 <= size <= total:
+    size, seed = check_whole("size", size, 1, "random_mask"), check_whole("seed", seed, 0, "random_mask")
+    if size > total:
         raise bad("size", f"between 1 and {total}, the number of coefficients", repr(size), "random_mask")
     mask = np.zeros(total, dtype=bool)
     mask[np.random.default_rng(seed).permutation(total)[:size]] = True

@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rankwolf.sensing.base import Array, Sensing, bad
+from rankwolf.sensing.base import Array, Sensing
+from rankwolf.sensing.checks import check_linear
+from rankwolf.sensing.linear import as_sensing
+from rankwolf.sensing.measurements import check_measurements
 
 
 class Orthonormal(Sensing):
@@ -30,10 +33,8 @@ class Orthonormal(Sensing):
 
         Where the original measurements depend on each other (more of them than dimensions), the least-squares answer.
         """
-        given = np.asarray(b)
-        if given.shape != (self._original.size,):
-            raise bad("b", f"of shape ({self._original.size},)", f"shape {given.shape}", "transform")
-        answer = scipy.linalg.lstsq(self._mixing, _real_rows(given), lapack_driver="gelsy")[0]
+        given = _real_rows(check_measurements(b, self._original, "transform"))
+        answer = scipy.linalg.lstsq(self._mixing, given, lapack_driver="gelsy")[0]
         return np.asarray(answer)
 
     @property
@@ -42,13 +43,14 @@ class Orthonormal(Sensing):
         return 1.0
 
 
-def orthonormalize(sensing: Sensing) -> Orthonormal:
+def orthonormalize(sensing: Any, shape: Any = None) -> Orthonormal:
     """An operator with orthonormal sensing matrices and the same span as ``sensing``, for moderate p.
 
+    Both arguments are as in :func:`rankwolf.recover`: an operator, a list of sensing matrices, a matrix with ``shape``.
     The rows of A are collected (p products with the adjoint, 8·p·mn bytes; a complex row counts as two real ones), and
     a QR factorisation with column pivoting, Aᵀ = Q·R, gives b = Rᵀ·(Qᵀx): O(p²·mn). Then
     ``recover(Q.transform(b), Q)`` solves the paper's problem (1.4) in place of (1.1). The two have the same exact
-    solutions set {M : A[M] = b}, but they weigh noise differently: (1.1) trusts measurements as they come, (1.4) undoes
+    solution set {M : A[M] = b}, but they weigh noise differently: (1.1) trusts measurements as they come, (1.4) undoes
     their correlations, and amplifies noise along directions that A hardly sees.
 
     >>> import numpy as np
@@ -59,6 +61,8 @@ def orthonormalize(sensing: Sensing) -> Orthonormal:
     >>> bool(np.allclose(Q.transform(A.apply(X)), Q.apply(X)))
     True
     """
+    sensing = as_sensing(sensing, shape)
+    check_linear(sensing, "orthonormalize")
     m, n = sensing.shape
     columns = np.empty((m * n, sensing.size), sensing.dtype)
     for k in range(sensing.size):
@@ -68,8 +72,6 @@ def orthonormalize(sensing: Sensing) -> Orthonormal:
     rows = _real_rows(columns.T)
     basis, upper, order = scipy.linalg.qr(rows.T, mode="economic", pivoting=True)
     diagonal = np.abs(np.diag(upper))
-    if diagonal[0] == 0.0:
-        raise bad("sensing", "an operator that measures something", "one that is zero", "orthonormalize")
     rank = int(np.count_nonzero(diagonal > diagonal[0] * np.finfo(np.float64).eps * max(rows.shape)))
     mixing = np.empty((rows.shape[0], rank))
     mixing[order] = upper[:rank].T

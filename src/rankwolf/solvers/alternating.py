@@ -21,6 +21,7 @@ from rankwolf import kernels
 from rankwolf.certificate import Certificate
 from rankwolf.lowrank import LowRank
 from rankwolf.oracles.nuclear import orthonormal_against
+from rankwolf.packing import MADE_AGAIN
 from rankwolf.passes import Deflation, clip_tile, with_entries
 from rankwolf.problem import Penalized
 from rankwolf.solvers.base import Report, Solution, Solver
@@ -110,7 +111,7 @@ class AlternatingState:
 
     left: Array
     right: Array
-    columns: SparseObserved
+    columns: SparseObserved = field(metadata=MADE_AGAIN)
     probes: Array
     rng: np.random.Generator
     values: Array = field(default_factory=lambda: np.zeros(4))
@@ -131,6 +132,7 @@ class Alternating(Solver[Penalized, AlternatingState]):
     name = "als"
     solves = (Penalized,)
     takes_sparse = True
+    states = (AlternatingState,)
 
     def init(self, problem: Penalized, source: Source, rng: np.random.Generator) -> AlternatingState:
         """L = 0."""
@@ -159,6 +161,12 @@ class Alternating(Solver[Penalized, AlternatingState]):
             state.columns.run(task, state.right)
             source.passes += 1
         self._fit_rows(problem, source, state)
+        return state
+
+    def restore(self, problem: Penalized, source: Source, state: AlternatingState) -> AlternatingState:
+        """The data by columns again."""
+        assert isinstance(source, SparseObserved)
+        state.columns = source.by_columns()
         return state
 
     def report(self, problem: Penalized, state: AlternatingState) -> Report:

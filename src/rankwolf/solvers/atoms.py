@@ -112,6 +112,9 @@ def start_at_zero(source: Source, rng: np.random.Generator) -> AtomicState:
     return AtomicState(Atoms(source.shape, source.dtype), residual, left, warm, inf, sums, rng)
 
 
+ATOMIC_STATES = (AtomicState, Atoms, ResidualSums)
+
+
 @dataclass(frozen=True)
 class Atom:
     """u vᵀ for the leading singular pair of G, and its inner products on Ω with itself, L and S."""

@@ -56,12 +56,14 @@ class Solver(ABC, Generic[P, State]):
     """An algorithm. A subclass is final, has its settings as constructor arguments, and keeps no state of a run.
 
     ``source`` is what the subclass says: a Source for entry-wise solvers, Measurements for those of
-    :mod:`rankwolf.solvers.measured`.
+    :mod:`rankwolf.solvers.measured`. ``states``: the classes that a state is made of, for checkpoints; none, and there
+    are no checkpoints.
     """
 
     name: ClassVar[str]
     solves: ClassVar[tuple[type[Penalized] | type[Constrained], ...]]
     takes_sparse: ClassVar[bool] = False
+    states: ClassVar[tuple[type, ...]] = ()
 
     @abstractmethod
     def init(self, problem: P, source: Any, rng: np.random.Generator) -> State:
@@ -77,6 +79,10 @@ class Solver(ABC, Generic[P, State]):
 
     def learn(self, state: State, promised: float, certificate: Certificate) -> None:
         """Called after a proof that was not enough, with the bound that was promised and what was proved."""
+
+    def restore(self, problem: P, source: Any, state: State) -> State:
+        """A state from a checkpoint, with what was not saved (``packing.MADE_AGAIN``) made again."""
+        return state
 
     @abstractmethod
     def solution(self, problem: P, source: Any, state: State) -> Any:

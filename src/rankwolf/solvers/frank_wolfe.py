@@ -9,7 +9,14 @@ import scipy.sparse
 
 from rankwolf.passes import FindLargest, LargestEntry
 from rankwolf.problem import Constrained, Penalized, Problem
-from rankwolf.solvers.atoms import Atom, AtomicState, leading_atom, move_with_entry, start_at_zero
+from rankwolf.solvers.atoms import (
+    ATOMIC_STATES,
+    Atom,
+    AtomicState,
+    leading_atom,
+    move_with_entry,
+    start_at_zero,
+)
 from rankwolf.solvers.base import Report, Solution, Solver
 from rankwolf.sources import Array, Source
 
@@ -61,6 +68,7 @@ class FrankWolfe(Solver[Problem, PlainState]):
 
     name = "fw"
     solves = (Penalized, Constrained)
+    states = (PlainState, SparseAtoms, *ATOMIC_STATES)
 
     def __init__(self, step: str = "open-loop", oracle_tol: float = 1e-2, oracle_products: int = 20) -> None:
         if step not in ("open-loop", "line-search"):

@@ -6,7 +6,14 @@ import numpy as np
 
 from rankwolf.passes import projection_threshold
 from rankwolf.problem import Constrained
-from rankwolf.solvers.atoms import AtomicState, clip_at, leading_atom, move, start_at_zero
+from rankwolf.solvers.atoms import (
+    ATOMIC_STATES,
+    AtomicState,
+    clip_at,
+    leading_atom,
+    move,
+    start_at_zero,
+)
 from rankwolf.solvers.base import Report, Solution, Solver
 from rankwolf.sources import Source
 
@@ -21,6 +28,7 @@ class FrankWolfeProjection(Solver[Constrained, AtomicState]):
 
     name = "fw-p"
     solves = (Constrained,)
+    states = ATOMIC_STATES
 
     def __init__(self, oracle_tol: float = 1e-2, oracle_products: int = 20) -> None:
         self.oracle_tol, self.oracle_products = oracle_tol, oracle_products

@@ -8,7 +8,14 @@ import numpy as np
 
 from rankwolf.passes import FindLargest
 from rankwolf.problem import Penalized
-from rankwolf.solvers.atoms import Atom, AtomicState, leading_atom, move, start_at_zero
+from rankwolf.solvers.atoms import (
+    ATOMIC_STATES,
+    Atom,
+    AtomicState,
+    leading_atom,
+    move,
+    start_at_zero,
+)
 from rankwolf.solvers.base import Report, Solution, Solver
 from rankwolf.sources import Array, Source
 
@@ -25,8 +32,9 @@ class FrankWolfeThresholding(Solver[Penalized, AtomicState]):
 
     name = "fw-t"
     solves = (Penalized,)
+    states = ATOMIC_STATES
 
-    def __init__(self, oracle_tol: float = 1e-2, oracle_products: int = 20) -> None:
+    def __init__(self, oracle_tol: float = 3e-3, oracle_products: int = 20) -> None:
         self.oracle_tol, self.oracle_products = oracle_tol, oracle_products
 
     def init(self, problem: Penalized, source: Source, rng: np.random.Generator) -> AtomicState:

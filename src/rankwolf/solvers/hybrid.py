@@ -190,6 +190,7 @@ class Hybrid(Solver[Penalized, HybridState]):
 
     name = "hybrid"
     solves = (Penalized,)
+    states = (HybridState, Point, HybridSums)
 
     def init(self, problem: Penalized, source: Source, rng: np.random.Generator) -> HybridState:
         """Solve a sample of the rows, coming down from large weights; all rows where they are few."""

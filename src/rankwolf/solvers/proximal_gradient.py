@@ -142,6 +142,7 @@ class _ProximalGradient(Solver[Penalized, ProximalState]):
     """
 
     solves = (Penalized,)
+    states = (ProximalState,)
     accelerated: ClassVar[bool]
 
     def __init__(self, svd_tol: float = 1e-3, bounds: bool = True) -> None:

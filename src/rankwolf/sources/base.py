@@ -14,11 +14,12 @@ the solver sees the transpose, and the result is turned back once, at the end.
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from itertools import pairwise
@@ -29,13 +30,18 @@ import scipy.sparse
 from threadpoolctl import ThreadpoolController
 
 from rankwolf import kernels
+from rankwolf.sources.scratch import Workspace
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 # A tile and its clipped copy should stay in a core's own cache (1 to 2 MB on current machines).
-TILE_BYTES = 512 * 1024
+TILE_BYTES = 1024 * 1024
 # Rows that a sample takes in a row.
 RUN = 8
+# Rows that are read together when the matrix is read as the user gave it: 8 MB of float64.
+PART_ENTRIES = 2**20
+# Short runs of rows that a fingerprint looks at.
+FINGERPRINT_RUNS = 16
 # Fixed, so that the order of additions does not depend on the number of threads.
 GROUPS = 32
 
@@ -58,7 +64,8 @@ class Task(ABC, Generic[S]):
 
     ``depth`` is the number of columns that products with the tile have: a deep task gets taller tiles, so that adding
     up its n × depth sums costs little beside the products. A task that only looks at row-aligned arrays says so with
-    ``reads_data`` and is shown tiles without columns. One with ``large_sums`` gets as few of them as there are threads.
+    ``reads_data`` and is shown tiles without columns. One with ``large_sums`` gets as few of them as there are threads,
+    and tiles of a quarter of the height, because memory is short then.
     """
 
     depth: int = 0
@@ -133,6 +140,9 @@ class Source(ABC):
         self.transposed = transposed
         self.n_threads = n_threads
         self.passes = 0
+        self.bytes_read = 0
+        self.tile_bytes = TILE_BYTES
+        self.workspace = Workspace()
         self._stop = threading.Event()
 
     @abstractmethod
@@ -146,12 +156,27 @@ class Source(ABC):
     def tile_rows(self, depth: int = 0) -> int:
         """How many rows make a tile."""
         row_bytes = max(1, self.shape[1]) * self.dtype.itemsize
-        return int(max(8, 2 * depth, min(TILE_BYTES // row_bytes, self.shape[0])))
+        return int(max(8, 2 * depth, min(self.tile_bytes // row_bytes, self.shape[0])))
 
     def sample(self, count: int, rng: np.random.Generator) -> Array:
         """``count`` rows or a few less, in short runs at random places, as one tall tile."""
         starts = np.sort(rng.choice(self.shape[0] // RUN, max(1, count // RUN), replace=False)) * RUN
-        return np.vstack([self.read(start, start + RUN) for start in starts.tolist()])
+        return np.vstack(list(self.read_runs([(start, start + RUN) for start in starts.tolist()])))
+
+    def read_runs(self, runs: list[tuple[int, int]]) -> Iterator[Any]:
+        """Tiles at a few places, in ascending order; no pass."""
+        return (self.read(start, stop) for start, stop in runs)
+
+    def fingerprint(self) -> str:
+        """Of the shape, the type and rows at a few places: tells other data from this, without a pass."""
+        digest = hashlib.sha256(repr((self.shape, self.transposed, self.sparse)).encode())
+        starts = np.unique(np.linspace(0, max(self.shape[0] - RUN, 0), FINGERPRINT_RUNS).astype(int))
+        runs = [(start, min(start + RUN, self.shape[0])) for start in starts.tolist()]
+        for tile in self.read_runs(runs):
+            arrays = (tile.data, tile.indices, tile.indptr) if self.sparse else (tile,)
+            for array in arrays:
+                digest.update(array.astype(array.dtype.newbyteorder("<")).tobytes())
+        return digest.hexdigest()
 
     def tiles(self, depth: int = 0) -> list[tuple[int, int]]:
         """The row ranges of a pass."""
@@ -160,7 +185,33 @@ class Source(ABC):
 
     def allocate(self, width: int, dtype: Any = None) -> Array:
         """A row-aligned array of zeros, ``width`` columns, to be handed to :meth:`run`."""
-        return np.zeros((self.shape[0], width), self.dtype if dtype is None else dtype)
+        return self.workspace.zeros((self.shape[0], width), self.dtype if dtype is None else dtype)
+
+    def gather(self, rows: Any) -> Array:
+        """What :meth:`allocate` gave, as a plain array: a checkpoint saves it."""
+        return np.asarray(rows)
+
+    def spread(self, array: Array) -> Array:
+        """The other way round, when a run is taken up again."""
+        rows = self.allocate(array.shape[1], array.dtype)
+        rows[...] = array
+        return rows
+
+    def stream(self, tiles: list[tuple[int, int]]) -> Generator[Array, None, None]:
+        """The tiles of a pass, or of a part of it, in their order; a place to read ahead."""
+        for start, stop in tiles:
+            yield self.read(start, stop)
+
+    def user_parts(self) -> Iterator[tuple[slice, slice, Array]]:
+        """(rows, columns, entries) that make up the matrix as the user gave it, in the order of its storage.
+
+        All but the last are of one size.
+        """
+        (m, n) = self.shape[::-1] if self.transposed else self.shape
+        step = max(1, PART_ENTRIES // n)
+        for start in range(0, m, step):
+            stop = min(start + step, m)
+            yield slice(start, stop), slice(0, n), self.read_user_rows(start, stop)
 
     def run(self, task: Task[S], *rows: Array) -> S:
         """One pass: show every tile to ``task``, with the same rows of ``rows``; return the sums."""
@@ -173,24 +224,33 @@ class Source(ABC):
                 total.add(sums)
         return task.start() if total is None else total
 
-    def _groups(self, task: Task[S], rows: tuple[Array, ...]) -> Iterator[S]:
-        tiles = self.tiles(task.depth)
-        count = min(self.n_threads if task.large_sums else GROUPS, len(tiles))
+    def groups(self, depth: int, count: int) -> list[list[tuple[int, int]]]:
+        """The tiles of a pass in at most ``count`` groups of neighbours, each of which has its own sums."""
+        tiles = self.tiles(depth)
+        count = min(count, len(tiles))
         bounds = [len(tiles) * k // count for k in range(count + 1)] if count else [0]
-        parts = [tiles[a:b] for a, b in pairwise(bounds)]
+        return [tiles[a:b] for a, b in pairwise(bounds)]
+
+    def _groups(self, task: Task[S], rows: tuple[Array, ...]) -> Iterator[S]:
+        if task.large_sums:
+            parts = [_quartered(part) for part in self.groups(task.depth, self.n_threads)]
+        else:
+            parts = self.groups(task.depth, GROUPS)
 
         def visit(part: list[tuple[int, int]]) -> S:
             sums = task.start()
-            for start, stop in part:
-                if self._stop.is_set():
-                    break
-                tile = self.read(start, stop) if task.reads_data else np.empty((stop - start, 0), self.dtype)
-                task.visit(sums, tile, *(array[start:stop] for array in rows))
+            tiles = self.stream(part) if task.reads_data else self._without_columns(part)
+            with closing(tiles):
+                for start, stop in part:
+                    if self._stop.is_set():
+                        break
+                    task.visit(sums, next(tiles), *(array[start:stop] for array in rows))
+                    self.workspace.give_back(start, stop)
             task.close(sums)
             return sums
 
         self._stop.clear()
-        if self.n_threads == 1 or count < 2:
+        if self.n_threads == 1 or len(parts) < 2:
             yield from map(visit, parts)
             return
         try:
@@ -198,6 +258,10 @@ class Source(ABC):
         except BaseException:  # Ctrl-C as well: tiles under way end, the others do not start
             self._stop.set()
             raise
+
+    def _without_columns(self, tiles: list[tuple[int, int]]) -> Generator[Array, None, None]:
+        for start, stop in tiles:
+            yield np.empty((stop - start, 0), self.dtype)
 
     @contextmanager
     def one_blas_thread(self) -> Iterator[None]:
@@ -230,3 +294,11 @@ class Source(ABC):
     def observed_fraction(self) -> float:
         """ρ = |Ω| / (mn)."""
         return self.summary.observed / (self.shape[0] * self.shape[1])
+
+
+def _quartered(tiles: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    finer = []
+    for start, stop in tiles:
+        step = -(-(stop - start) // 4)
+        finer += [(first, min(first + step, stop)) for first in range(start, stop, step)]
+    return finer

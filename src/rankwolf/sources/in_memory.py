@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rankwolf import kernels
-from rankwolf.sources.base import Array, Source
+from rankwolf.sources.base import TILE_BYTES, Array, Source
 
 # Integers up to 16 bits are exact in float32.
 SINGLE = {np.dtype(name) for name in ("bool", "uint8", "int8", "uint16", "int16", "float16", "float32")}
@@ -29,28 +29,37 @@ class InMemory(Source):
         dtype = np.dtype(np.float32 if data.dtype in SINGLE else np.float64)
         shape = (data.shape[1], data.shape[0]) if transposed else (data.shape[0], data.shape[1])
         super().__init__(shape, dtype, transposed, n_threads)
+        if observed is not None or data.dtype != dtype:
+            self.tile_bytes = TILE_BYTES // 2  # each tile is one more array to keep in the cache
         self._user_data, self._user_observed = data, observed
         self._data = data.T if transposed else data
         self._observed = None if observed is None else (observed.T if transposed else observed)
-        if dtype == np.float32 and data.dtype == np.float32:
-            scale = self.summary.largest
-            if scale and not _SAFE_SINGLE[0] < scale < _SAFE_SINGLE[1]:
-                self.dtype = np.dtype(np.float64)
+        self.dtype = safe_type(self, data.dtype)
 
     def read(self, start: int, stop: int) -> Array:
         """A tile of the long side."""
-        return _tile(self._data[start:stop], None if self._observed is None else self._observed[start:stop],
-                     self.dtype)  # fmt: skip
+        return make_tile(self._data[start:stop], None if self._observed is None else self._observed[start:stop],
+                         self.dtype)  # fmt: skip
 
     def read_user_rows(self, start: int, stop: int) -> Array:
         """Rows as the user counts them."""
         observed = self._user_observed
-        return _tile(
+        return make_tile(
             self._user_data[start:stop], None if observed is None else observed[start:stop], self.dtype
         )
 
 
-def _tile(data: Array, observed: Array | None, dtype: np.dtype[Any]) -> Array:
+def safe_type(source: Source, stored: np.dtype[Any]) -> np.dtype[Any]:
+    """The type that tiles should have: float64 for float32 numbers whose squares float32 cannot hold."""
+    if source.dtype == np.float32 and stored == np.float32:
+        scale = source.summary.largest
+        if scale and not _SAFE_SINGLE[0] < scale < _SAFE_SINGLE[1]:
+            return np.dtype(np.float64)
+    return source.dtype
+
+
+def make_tile(data: Array, observed: Array | None, dtype: np.dtype[Any]) -> Array:
+    """Rows in any order and type as a tile: C-contiguous, NaN where nothing was observed."""
     if data.flags.c_contiguous or data.shape[0] == 1 or data.shape[1] == 1:
         tile = np.ascontiguousarray(data).astype(dtype, copy=observed is not None)
     elif data.strides[0] <= data.strides[1] and data.dtype.isnative and data.dtype.char not in "eg":

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from rankwolf.api import decompose
+from rankwolf.sources.memory import available_memory
 from rankwolf.validation import check_threads
 from rankwolf.video.drawing import Block, Pictures, Separator, median_background, rows_at_once, write_pictures
 from rankwolf.video.mask import MaskRule, residual_noise, sample_residual
@@ -30,7 +31,7 @@ from rankwolf.video.noise import (
 )
 from rankwolf.video.picture import Picture, read_region
 from rankwolf.video.reading import Reader, Selection, open_frames
-from rankwolf.video.store import FrameStore, available_memory
+from rankwolf.video.store import FrameStore
 from rankwolf.video.writing import open_sink
 
 if TYPE_CHECKING:

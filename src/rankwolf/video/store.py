@@ -7,10 +7,8 @@ all frames of a few pixels at a time, and would otherwise touch every page of th
 
 from __future__ import annotations
 
-import errno
 import mmap
 import os
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,8 +18,11 @@ from typing import IO, Any, Self
 
 import numpy as np
 
+from rankwolf.sources.scratch import unnamed_file
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
+FRAMES = "decoded frames"
 # What is gathered before it goes to a file in one piece.
 BUFFER_BYTES = 8 * 1024 * 1024
 # Pixels are gathered in pieces of this size when the second file is made.
@@ -44,7 +45,7 @@ class FrameStore:
         self._file: IO[bytes] | None = None
         self._waiting: list[bytes] = []
         if expected is not None and expected > self._most_rows:
-            self._file = unnamed_file(folder, expected * columns)
+            self._file = unnamed_file(folder, expected * columns, FRAMES)
             self._rows = np.empty((0, columns), np.uint8)
         else:
             self._rows = np.empty((64 if expected is None else expected, columns), np.uint8)
@@ -77,7 +78,7 @@ class FrameStore:
     def _grow(self) -> None:
         rows = self._rows.shape[0]
         if rows >= self._most_rows:
-            self._file = unnamed_file(self._folder, None)
+            self._file = unnamed_file(self._folder, None, FRAMES)
             self._waiting.append(self._rows.tobytes())
             self.flush()
             self._rows = np.empty((0, self.columns), np.uint8)
@@ -123,7 +124,7 @@ class FrameStore:
     def _by_pixels(self) -> IO[bytes]:
         """The second file: (columns, count)."""
         assert self._file is not None
-        file, source = unnamed_file(self._folder, self.count * self.columns), self._file.fileno()
+        file, source = unnamed_file(self._folder, self.count * self.columns, FRAMES), self._file.fileno()
         step = max(1, min(TRANSPOSE_BYTES, self._most_bytes // 2) // self.count)
         for first in range(0, self.columns, step):
             width = min(step, self.columns - first)
@@ -147,21 +148,6 @@ class FrameStore:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def unnamed_file(folder: Path, size: int | None) -> IO[bytes]:
-    """A temporary file with room for ``size`` bytes, where the file system can reserve it."""
-    file = tempfile.TemporaryFile(dir=folder, prefix=".rankwolf-frames-")  # noqa: SIM115
-    if size is not None:
-        try:
-            os.posix_fallocate(file.fileno(), 0, size)
-        except OSError as error:
-            if error.errno != errno.ENOSPC:  # some file systems cannot reserve: writing will tell
-                return file
-            file.close()
-            what = f"{os.strerror(errno.ENOSPC)} for {size / 1e9:.2g} GB of decoded frames"
-            raise OSError(errno.ENOSPC, what, str(folder)) from error
-    return file
 
 
 @contextmanager
@@ -191,15 +177,3 @@ def _giving_back(mapped: mmap.mmap, most_bytes: int) -> Iterator[None]:
         watcher.join()
         with suppress(ValueError, OSError):
             mapped.madvise(mmap.MADV_DONTNEED)
-
-
-def available_memory() -> int:
-    """What this process may take: the memory that is free or can be freed at once, less a fifth."""
-    try:
-        text = Path("/proc/meminfo").read_text(encoding="ascii")
-        free = next(
-            int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("MemAvailable")
-        )
-    except (OSError, StopIteration):  # not Linux
-        free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    return free * 4 // 5

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import resource
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from rankwolf import __version__
+from rankwolf.files.memory import peak_memory
 from rankwolf.video.separation import Outcome
-
-if TYPE_CHECKING:
-    from rankwolf.result import Decomposition
 
 
 def summarize(outcome: Outcome) -> dict[str, Any]:
@@ -44,7 +40,7 @@ def summarize(outcome: Outcome) -> dict[str, Any]:
         "vote": job.rule.side(picture.height, picture.width),
         "fill_holes": job.rule.fill_holes,
         "least_area": job.rule.least_area,
-        **({} if outcome.fit is None else _of_fit(outcome.fit)),
+        **({} if outcome.fit is None else outcome.fit.as_dict()),
         "moving_share": float(np.mean(outcome.activity)) if outcome.activity else 0.0,
         "seconds": {**outcome.seconds, "total": total},
         "frames_per_second": reader.decoded / total if total > 0.0 else None,
@@ -52,28 +48,3 @@ def summarize(outcome: Outcome) -> dict[str, Any]:
         "frames_on_disk": outcome.on_disk,
         "warnings": outcome.warnings,
     }
-
-
-def _of_fit(fit: Decomposition) -> dict[str, Any]:
-    assert fit.lambdas is not None
-    return {
-        "lambda_L": fit.lambdas[0],
-        "lambda_S": fit.lambdas[1],
-        "method": fit.method,
-        "rank": fit.low_rank.rank,
-        "nonzeros": fit.sparse.nnz,
-        "objective": fit.objective,
-        "gap": fit.gap,
-        "relative_gap": fit.relative_gap,
-        "gap_is_proved": fit.gap_is_proved,
-        "status": fit.status.name,
-        "status_says": fit.status.value,
-        "iterations": fit.n_iter,
-        "passes": fit.passes,
-    }
-
-
-def peak_memory() -> int:
-    """The largest resident size of this process so far, in bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak

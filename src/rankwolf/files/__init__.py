@@ -1,0 +1,31 @@
+"""Matrices in files: reading them from strangers without harm, and writing the parts back in the same kind.
+
+An address is a file name, or ``file::member`` for a file that holds several arrays: ``data.npz::X``, ``data.mat::X``,
+``data.h5::/sensors/raw``, ``data.zarr::/raw``.
+
+=================  ==============================================================================
+``.npy``           an array; stays on the disk
+``.npz``           one or more arrays, or a matrix that ``scipy.sparse.save_npz`` wrote
+``.mat``           Matlab, all versions, dense or sparse
+``.csv``, ``.tsv``  a table with or without header and index; empty cells are missing
+``.parquet``       the same; nulls are missing
+``.h5``, ``.hdf5``  a dataset
+``.zarr``          an array in a Zarr folder, version 2 or 3
+=================  ==============================================================================
+
+Nothing is unpickled. What a header claims is compared with the size of the file before anything is allocated
+(:mod:`rankwolf.files.claims`). This package imports nothing of Rankwolf but
+:mod:`rankwolf.storing`.
+"""
+
+from rankwolf.files.address import Address
+from rankwolf.files.claims import Budget
+from rankwolf.files.kinds import KINDS, Kind, kind_named, read_matrix
+from rankwolf.files.matrix import LabelledMatrix, Labels
+from rankwolf.files.stores import open_dataset
+from rankwolf.files.writing import write_factors, write_rows, write_sparse
+
+__all__ = [
+    "KINDS", "Address", "Budget", "Kind", "LabelledMatrix", "Labels", "kind_named", "open_dataset", "read_matrix",
+    "write_factors", "write_rows", "write_sparse",
+]  # fmt: skip

@@ -1,0 +1,84 @@
+"""Which file is read how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rankwolf.files import arrays, matlab, stores, tables
+from rankwolf.files.address import Address
+from rankwolf.files.claims import Budget
+from rankwolf.files.matrix import LabelledMatrix
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file: the endings it is known by, and whether it can hold a sparse matrix, or several arrays."""
+
+    name: str
+    endings: tuple[str, ...]
+    sparse: bool = False
+    members: bool = False
+
+
+KINDS = (
+    Kind("npy", (".npy",)),
+    Kind("npz", (".npz",), sparse=True, members=True),
+    Kind("mat", (".mat",), sparse=True, members=True),
+    Kind("mat73", (".mat",), sparse=True, members=True),
+    Kind("csv", (".csv", ".txt")),
+    Kind("tsv", (".tsv", ".tab")),
+    Kind("parquet", (".parquet", ".pq")),
+    Kind("hdf5", (".h5", ".hdf5", ".hdf"), members=True),
+    Kind("zarr", (".zarr",), members=True),
+)
+
+
+def kind_named(name: str) -> Kind:
+    """The kind of that name."""
+    return next(kind for kind in KINDS if kind.name == name)
+
+
+def read_matrix(
+    address: Any, *, max_memory: int | None = None, options: tables.TableOptions | None = None
+) -> LabelledMatrix:
+    """The matrix at ``address``: a file name, or ``file::member``. A ValueError of one line for a file that is not one.
+
+    ``max_memory``: bytes that it may take; default: what the machine has free, and no implausible growth. An ``.npy``
+    stays on the disk.
+    """
+    address, budget, options = Address.parse(address), Budget(max_memory), options or tables.TableOptions()
+    kind = _kind_of(address)
+    if address.member is not None and not kind.members:
+        raise address.bad(f"a {kind.endings[0]} file holds one matrix. Leave out '::{address.member}'.")
+    if kind.name == "npy":
+        return arrays.read_npy(address, budget)
+    if kind.name == "npz":
+        return arrays.read_npz(address, budget)
+    if kind.name == "mat":
+        return matlab.read_mat(address, budget)
+    if kind.name in ("csv", "tsv"):
+        return tables.read_text(address, budget, options)
+    if kind.name == "parquet":
+        return tables.read_parquet(address, budget, options)
+    return stores.read_store(address, budget)
+
+
+def _kind_of(address: Address) -> Kind:
+    """By the ending of the name; a folder is a Zarr store."""
+    path = address.path
+    if not path.exists():
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+    if path.is_dir():
+        if path.suffix == ".zarr" or any(
+            (path / name).exists() for name in (".zarray", ".zgroup", "zarr.json")
+        ):
+            return kind_named("zarr")
+        raise address.bad("it is a folder and not a Zarr store. For images there is 'rankwolf separate'.")
+    if not path.is_file():  # a pipe or a device would wait for ever
+        raise address.bad("it is not a plain file.")
+    for kind in KINDS:
+        if path.suffix.lower() in kind.endings and kind.name != "zarr":
+            return kind
+    endings = ", ".join(ending for kind in KINDS for ending in kind.endings[:1] if kind.name != "mat73")
+    raise address.bad(f"its ending {path.suffix!r} is not known. Known are {endings}.")

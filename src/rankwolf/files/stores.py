@@ -1,0 +1,195 @@
+"""HDF5 and Zarr: datasets inside a store, opened only if they are what they seem.
+
+:func:`open_dataset` gives the dataset itself, which stays on the disk; ``dataset[start:stop]`` reads rows.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rankwolf.files.address import Address
+from rankwolf.files.claims import Budget
+from rankwolf.files.matrix import Array, LabelledMatrix
+
+# Filters that turn bytes into bytes. Zarr's registry also has one that unpickles.
+ZARR_CODECS = {
+    "adler32", "astype", "bitround", "blosc", "bytes", "bz2", "crc32", "crc32c", "delta", "fixedscaleoffset",
+    "fletcher32", "gzip", "lz4", "lzma", "quantize", "sharding_indexed", "shuffle", "transpose", "zlib", "zstd",
+}  # fmt: skip
+MOST_METADATA = 2**20
+
+
+def open_dataset(address: Any, budget: Budget | None = None) -> Any:
+    """The two-dimensional ``h5py.Dataset`` or ``zarr.Array`` at ``file.h5::/path``; nothing of it is read yet.
+
+    Refused with a ValueError of one line: data that lives in other files (external links, external storage, virtual
+    datasets), types that are not real numbers, Zarr codecs that could run code, and, where a ``budget`` is given,
+    shapes that do not fit into it (without one, nothing is assumed to be copied into memory).
+    """
+    address = Address.parse(address)
+    if not address.path.exists():
+        raise FileNotFoundError(2, "No such file or directory", str(address.path))
+    open_one = _open_zarr if address.path.is_dir() else _open_hdf5
+    dataset, stored = open_one(address)
+    rule = budget or Budget()
+    rule.check_array(address, dataset.shape, np.dtype(dataset.dtype), stored, copied=budget is not None)
+    return dataset
+
+
+def read_store(address: Address, budget: Budget) -> LabelledMatrix:
+    """The whole dataset in memory."""
+    dataset = open_dataset(address, budget)
+    kind = "zarr" if address.path.is_dir() else "hdf5"
+    warnings = () if kind == "hdf5" else absent_chunks(dataset)
+    try:
+        values: Array = np.asarray(dataset[...])
+    except Exception as error:  # a damaged chunk fails in as many ways as there are filters
+        raise address.bad(f"it is damaged ({error}).") from error
+    member = dataset.name if kind == "hdf5" else dataset.path
+    return LabelledMatrix(values, kind, member=member or None, warnings=warnings)
+
+
+def absent_chunks(array: Any) -> tuple[str, ...]:
+    """A sentence where chunks of a Zarr array are not there: they read as the fill value, lost or never written."""
+    fill = array.fill_value
+    absent = int(array.nchunks) - int(array.nchunks_initialized)
+    if absent <= 0 or (fill is not None and np.isnan(fill)):
+        return ()
+    return (f"{absent} of {array.nchunks} chunks are not in the Zarr store; they count as {fill}.",)
+
+
+def _open_hdf5(address: Address) -> tuple[Any, int]:
+    import h5py
+
+    if not h5py.is_hdf5(address.path):
+        raise address.bad("it is not an HDF5 file.")
+    try:
+        file = h5py.File(address.path, "r")
+        dataset = follow(address, file) if address.member else file[address.choose(datasets(file), "matrix")]
+    except (OSError, RuntimeError, KeyError) as error:
+        raise address.bad(f"it is damaged ({error}).") from error
+    if not isinstance(dataset, h5py.Dataset):
+        inside = [f"{address.member}/{name}" for name in datasets(dataset)]
+        address.choose(inside, "matrix")
+    return dataset, check_dataset(address, dataset)
+
+
+def check_dataset(address: Address, dataset: Any) -> int:
+    """The bytes that an HDF5 dataset has in this file; a ValueError where it points out of it."""
+    if dataset.external or dataset.is_virtual:
+        raise address.bad("its data lies in other files, which are not opened. Copy it into one file first.")
+    if dataset.shape is None:
+        raise address.bad("it is an empty dataset.")
+    return int(dataset.id.get_storage_size())
+
+
+def follow(address: Address, file: Any) -> Any:
+    """The object at a path, one link at a time: a link to another file is not followed."""
+    import h5py
+
+    place, steps = file, [step for step in (address.member or "").split("/") if step]
+    for _ in range(100):
+        if not steps:
+            return place
+        link = place.get(steps[0], getlink=True) if isinstance(place, h5py.Group) else None
+        if link is None:
+            raise address.bad(
+                f"there is no {steps[0]!r} in it. It holds {', '.join(datasets(file)[:8]) or 'no matrix'}."
+            )
+        if isinstance(link, h5py.ExternalLink):
+            raise address.bad("it is a link to another file, which is not opened.")
+        if isinstance(link, h5py.SoftLink):
+            place = file if link.path.startswith("/") else place
+            steps = [step for step in link.path.split("/") if step] + steps[1:]
+        else:
+            place, steps = place[steps[0]], steps[1:]
+    raise address.bad("its links lead in a circle.")
+
+
+def datasets(group: Any, depth: int = 8) -> list[str]:
+    """Paths of the two-dimensional datasets below a group, along hard links."""
+    import h5py
+
+    found = []
+    for name in group:
+        if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+            continue
+        item = group[name]
+        if isinstance(item, h5py.Dataset):
+            found += [name] if item.shape is not None and len(item.shape) == 2 else []
+        elif depth and isinstance(item, h5py.Group):
+            found += [f"{name}/{inner}" for inner in datasets(item, depth - 1)]
+        if len(found) > 100:
+            break
+    return found
+
+
+def _open_zarr(address: Address) -> tuple[Any, int]:
+    import zarr
+
+    root = address.path.resolve()
+    place = (root / (address.member or "").strip("/")).resolve()
+    if not place.is_relative_to(root):
+        raise address.bad("its path leads out of the store.")
+    if not _is_array(place):
+        names = sorted(str(Path(path.parent).relative_to(root)) for path in _array_files(place))
+        place = root / address.choose([name for name in names if name != "."], "array")
+    check_codecs(address, place)
+    try:
+        array = zarr.open_array(store=str(place), mode="r")
+    except Exception as error:  # damaged metadata fails in many ways
+        raise address.bad(f"it is not a Zarr array ({error}).") from error
+    stored = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
+    return array, stored
+
+
+def _array_files(folder: Path) -> list[Path]:
+    return [*folder.rglob(".zarray"), *(p for p in folder.rglob("zarr.json") if _is_array(p.parent))]
+
+
+def _is_array(folder: Path) -> bool:
+    if (folder / ".zarray").is_file():
+        return True
+    return _metadata(folder / "zarr.json").get("node_type") == "array"
+
+
+def _metadata(path: Path) -> dict[str, Any]:
+    if not path.is_file() or path.stat().st_size > MOST_METADATA:
+        return {}
+    try:
+        loaded = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        return {}
+    return loaded if isinstance(loaded, dict) else {}
+
+
+def check_codecs(address: Address, folder: Path) -> None:
+    """Only filters that turn bytes into bytes."""
+    metadata = _metadata(folder / ".zarray") or _metadata(folder / "zarr.json")
+    if not metadata:
+        raise address.bad("its metadata is damaged.")
+    if metadata.get("storage_transformers"):
+        raise address.bad("its storage transformers are not known.")
+    pipeline = [metadata.get(name) for name in ("compressor", "filters", "codecs")]
+    for name in _names(pipeline):
+        if name.lower().removeprefix("numcodecs.") not in ZARR_CODECS:
+            raise address.bad(
+                f"it is encoded with {name!r}, which is not among the codecs that are known to be safe."
+            )
+
+
+def _names(part: Any) -> list[str]:
+    if isinstance(part, list):
+        return [name for item in part for name in _names(item)]
+    if isinstance(part, dict):
+        own = [str(part[key]) for key in ("id", "name") if key in part]
+        inner = part.get("configuration")
+        nested = (
+            _names([inner.get(key) for key in ("codecs", "index_codecs")]) if isinstance(inner, dict) else []
+        )
+        return own + nested
+    return []

@@ -1,0 +1,155 @@
+"""Writing the parts: row by row where the kind of file allows it, so that L need not exist as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse
+
+from rankwolf.files.kinds import kind_named
+from rankwolf.files.matlab import write_mat, write_mat73
+from rankwolf.files.matrix import Array, LabelledMatrix, Labels
+from rankwolf.storing import write_hdf5, write_npy
+
+BLOCK_ENTRIES = 2**20
+Advance = Callable[[int], object]
+
+
+class Rows(Protocol):
+    """Something whose slices of rows are arrays: LowRank, SparsePart, an array."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns)."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the slices."""
+
+    def __getitem__(self, key: slice, /) -> Array: ...
+
+
+def write_rows(
+    folder: Path, name: str, kind: str, part: Rows, like: LabelledMatrix, advance: Advance
+) -> Path:
+    """``part`` as a dense matrix in a file of ``kind``, with the labels of ``like``. ``advance`` hears of rows."""
+    path = folder / f"{name}{kind_named(kind).endings[0]}"
+    member = like.member if like.kind == kind and like.member else name
+    blocks = _blocks(part, advance)
+    if kind == "npy":
+        write_npy(path, part.shape, part.dtype, _parts(part, blocks), overwrite=False)
+    elif kind in ("csv", "tsv"):
+        _write_text(path, blocks, like.labels, "," if kind == "csv" else "\t")
+    elif kind == "parquet":
+        _write_parquet(path, blocks, like.labels)
+    elif kind == "hdf5":
+        write_hdf5(path, member, part.shape, part.dtype, _parts(part, blocks), overwrite=False)
+    elif kind == "zarr":
+        _write_zarr(path, like.member if like.kind == kind else None, part, blocks)
+    else:
+        whole = np.concatenate([block for _, block in blocks])
+        _write_arrays(path, kind, {member: whole})
+    return path
+
+
+def write_sparse(
+    folder: Path, name: str, kind: str, matrix: scipy.sparse.csr_array, like: LabelledMatrix
+) -> Path:
+    """A sparse matrix in a kind of file that has such: npz, mat, mat73."""
+    path = folder / f"{name}{kind_named(kind).endings[0]}"
+    if kind == "npz":
+        scipy.sparse.save_npz(path, matrix)
+    else:
+        _write_arrays(path, kind, {like.member if like.kind == kind and like.member else name: matrix})
+    return path
+
+
+def write_factors(folder: Path, name: str, kind: str, factors: dict[str, Array]) -> Path:
+    """``u``, ``s`` and ``vt``, for an L that is too large to be written out."""
+    path = folder / f"{name}{kind_named(kind).endings[0]}"
+    _write_arrays(path, kind, factors)
+    return path
+
+
+def _blocks(part: Rows, advance: Advance) -> Iterator[tuple[slice, Array]]:
+    rows, columns = part.shape
+    step = max(1, BLOCK_ENTRIES // max(1, columns))
+    for first in range(0, rows, step):
+        place = slice(first, min(first + step, rows))
+        yield place, np.ascontiguousarray(part[place])
+        advance(place.stop - place.start)
+
+
+def _parts(part: Rows, blocks: Iterator[tuple[slice, Array]]) -> Iterator[tuple[slice, slice, Array]]:
+    return ((place, slice(0, part.shape[1]), block) for place, block in blocks)
+
+
+def _write_arrays(path: Path, kind: str, arrays: dict[str, Any]) -> None:
+    if kind == "npz":
+        np.savez_compressed(path, **arrays)
+    else:
+        (write_mat if kind == "mat" else write_mat73)(path, arrays)
+
+
+def _frame(block: Array, place: slice, labels: Labels) -> Any:
+    import pandas as pd
+
+    index = None
+    if labels.index is not None:
+        index = pd.Index(labels.index[place], name=labels.index_name or None)
+    return pd.DataFrame(block, index=index)
+
+
+def _write_text(path: Path, blocks: Iterator[tuple[slice, Array]], labels: Labels, separator: str) -> None:
+    import csv
+
+    with path.open("w", encoding="utf-8", newline="") as file:
+        if labels.columns is not None:
+            names = [] if labels.index is None else [labels.index_name or ""]
+            csv.writer(file, delimiter=separator, lineterminator="\n").writerow([*names, *labels.columns])
+        for place, block in blocks:
+            _frame(block, place, labels).to_csv(
+                file, sep=separator, header=False, index=labels.index is not None, lineterminator="\n"
+            )
+
+
+def _write_parquet(path: Path, blocks: Iterator[tuple[slice, Array]], labels: Labels) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    writer: Any = None
+    try:
+        for place, block in blocks:
+            frame = _frame(block, place, labels)
+            frame.columns = (
+                [str(number) for number in range(block.shape[1])]
+                if labels.columns is None
+                else list(labels.columns)
+            )
+            table = pa.Table.from_pandas(
+                frame,
+                schema=None if writer is None else writer.schema,
+                preserve_index=labels.index is not None,
+            )
+            writer = writer or pq.ParquetWriter(path, table.schema)
+            writer.write_table(table)
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _write_zarr(path: Path, member: str | None, part: Rows, blocks: Iterator[tuple[slice, Array]]) -> None:
+    import zarr
+
+    rows, columns = part.shape
+    step = max(1, BLOCK_ENTRIES // max(1, columns))
+    # Chunks of zeros are written too: a chunk that is not there could as well be lost.
+    array = zarr.create_array(
+        store=str(path), name=member, shape=part.shape, dtype=part.dtype,
+        chunks=(min(step, rows), columns), config={"write_empty_chunks": True},
+    )  # fmt: skip
+    for place, block in blocks:
+        array[place] = block

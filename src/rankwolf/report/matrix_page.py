@@ -1,0 +1,46 @@
+"""The page of ``rankwolf decompose``: where the outliers are, singular values, and how the run went."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rankwolf import __version__
+from rankwolf.report.outliers import Cell, Outliers, heat_map
+from rankwolf.report.page import Fact, as_rows, duration, percent, render
+from rankwolf.report.solving import solve_charts, solve_facts, status_warning
+
+if TYPE_CHECKING:
+    from rankwolf.result import Decomposition
+
+HIDDEN = ("warnings", "seconds", "rankwolf", "status_says", "centre", "scale")
+
+
+def matrix_page(
+    summary: Mapping[str, Any], fit: Decomposition, outliers: Outliers, cells: Sequence[Cell], command: str
+) -> str:
+    """The whole page as text."""
+    m, n = fit.low_rank.shape
+    seconds = summary["seconds"]
+    split = ", ".join(f"{name} {duration(value)}" for name, value in seconds.items() if name != "total")
+    missing = 1.0 - summary["observed_fraction"]
+    return render(
+        "matrix.html",
+        title=str(summary["input"]).rstrip("/").split("/")[-1],
+        subtitle=f"{m:,} rows and {n:,} columns" + (f", {percent(missing)} missing" if missing > 0.0 else ""),
+        facts=[*solve_facts(fit), Fact("whole run", duration(seconds["total"]), split)],
+        warnings=[*summary["warnings"], *status_warning(fit)],
+        heat_map=heat_map(outliers),
+        grouped=outliers.map().shape != (m, n),
+        limit=f"{fit.lambdas[1]:.4g}" if fit.lambdas else "",
+        standardized=summary["standardized"],
+        lists=[("row", outliers.rows()), ("column", outliers.columns())],
+        cells=cells,
+        percent=percent,
+        charts=solve_charts(fit),
+        command=command,
+        settings=as_rows(
+            {name.replace("_", " "): value for name, value in summary.items() if name not in HIDDEN}
+        ),
+        version=__version__,
+    )

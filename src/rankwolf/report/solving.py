@@ -1,0 +1,64 @@
+"""What a page says of any decomposition, whatever it was made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rankwolf.report import figures
+from rankwolf.report.page import Fact, duration, percent
+
+if TYPE_CHECKING:
+    from rankwolf.result import Decomposition
+
+
+def solve_facts(fit: Decomposition) -> list[Fact]:
+    """What a page says of any decomposition: rank, sparsity, certified gap, time."""
+    m, n = fit.low_rank.shape
+    proof = "" if fit.gap_is_proved else ", by a converged Lanczos process"
+    return [
+        Fact("rank of the low-rank part", f"{fit.low_rank.rank:,}", f"of at most {min(m, n):,}"),
+        Fact("sparse part", f"{fit.sparse.nnz / max(1, m * n):.1%}", f"{fit.sparse.nnz:,} non-zeros"),
+        Fact("certified gap", percent(fit.relative_gap), f"to the optimum{proof}"),
+        Fact("solved in", duration(fit.seconds), f"{fit.passes} passes over the data"),
+    ]
+
+
+def solve_charts(fit: Decomposition) -> list[dict[str, Any]]:
+    """Singular values, objective and gap of any decomposition, for any page."""
+    history = fit.history
+    # The proof at the end belongs to no iteration, and is what the run ended with.
+    seconds = [*(record.seconds for record in history), fit.seconds]
+    gaps = [*(record.relative_gap for record in history), fit.relative_gap]
+    objectives = [*(record.objective for record in history), fit.objective]
+    values = [float(s) for s in fit.low_rank.s]
+    dots = len(history) <= 60
+    best = min(objectives)
+    above = [objective / best - 1.0 if best else 0.0 for objective in objectives]
+    return [
+        {
+            "title": "Singular values of L",
+            "chart": figures.line_chart(
+                [figures.Series("singular value", range(1, len(values) + 1), values, dots=len(values) <= 100)],
+                "number", "singular value", log_y=True,
+            ),
+            "why": "How many directions the low-rank part needs, and how strong each is.",
+        },
+        {
+            "title": "Convergence",
+            "chart": figures.line_chart(
+                [
+                    figures.Series("certified gap", seconds, gaps, dots=dots),
+                    figures.Series("above the last objective", seconds, above, dots=dots),
+                ],
+                "seconds", "relative to the objective", log_y=True,
+            ),
+            "why": "The certified gap bounds the distance from the best possible; the true distance is smaller.",
+        },
+    ]  # fmt: skip
+
+
+def status_warning(fit: Decomposition | None) -> list[str]:
+    """A sentence where the run did not reach what was asked for."""
+    if fit is None or fit.status.converged:
+        return []
+    return [f"{fit.status.value} The certified gap is {percent(fit.relative_gap)}."]

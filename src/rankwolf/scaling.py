@@ -1,0 +1,120 @@
+"""Columns of different units: a robust centre and spread for each, and the way back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from rankwolf.lowrank import Array
+from rankwolf.sources.sparse import is_sparse
+
+# Median of |x − median| of a standard normal x is 1/this.
+SIGMAS_OF_MEDIAN_DEVIATION = 1.482602218505602
+BLOCK_COLUMNS_BYTES = 2**27
+
+
+class Rows(Protocol):
+    """Something whose slices of rows are arrays."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns)."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the slices."""
+
+    def __getitem__(self, key: slice, /) -> Array: ...
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """``(x − centre) / scale`` for each column; both None: nothing is done.
+
+    The centre is the median, the scale 1.48 times the median absolute deviation: the standard deviation, if half of the
+    column or more is normal. Where that is zero, the mean absolute deviation; where that is zero too, 1.
+    """
+
+    centre: Array | None
+    scale: Array | None
+
+    @classmethod
+    def none(cls) -> Scaling:
+        """Leave everything as it is."""
+        return cls(None, None)
+
+    @classmethod
+    def of(cls, data: Array) -> Scaling:
+        """From the columns of an array, NaN left out; some columns at a time."""
+        m, n = data.shape
+        centre, scale = np.zeros(n), np.ones(n)
+        step = max(1, BLOCK_COLUMNS_BYTES // (8 * max(1, m)))
+        for first in range(0, n, step):
+            part = slice(first, first + step)
+            centre[part], scale[part] = _centre_and_scale(np.array(data[:, part], np.float64))
+        return cls(centre, scale)
+
+    def apply(self, data: Any) -> Any:
+        """The scaled matrix, float32 where the data is."""
+        if self.centre is None or self.scale is None:
+            return data
+        dtype = np.float32 if data.dtype == np.float32 else np.float64
+        return ((data - self.centre) / self.scale).astype(dtype, copy=False)
+
+    def restored(self, part: Rows) -> Rows:
+        """Rows of a matrix that is like the data (L), back in its units."""
+        return part if self.scale is None else _Scaled(part, self.scale, self.centre)
+
+    def stretched(self, part: Rows) -> Rows:
+        """Rows of a difference (S), back in its units."""
+        return part if self.scale is None else _Scaled(part, self.scale, None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        if self.centre is None or self.scale is None:
+            return {}
+        return {"centre": self.centre.tolist(), "scale": self.scale.tolist()}
+
+
+def _centre_and_scale(columns: Array) -> tuple[Array, Array]:
+    unseen = np.isnan(columns).all(axis=0)
+    columns[:, unseen] = 0.0
+    centre = np.nanmedian(columns, axis=0)
+    deviations = np.abs(columns - centre)
+    scale = SIGMAS_OF_MEDIAN_DEVIATION * np.nanmedian(deviations, axis=0)
+    scale = np.where(scale > 0.0, scale, np.nanmean(deviations, axis=0))
+    return centre, np.where(scale > 0.0, scale, 1.0)
+
+
+class _Scaled:
+    """Rows of a part, times the scale, plus the centre."""
+
+    def __init__(self, part: Rows, scale: Array, centre: Array | None) -> None:
+        self._part, self._scale, self._centre = part, scale, centre
+        self.shape, self.dtype = part.shape, part.dtype
+
+    def __getitem__(self, key: slice, /) -> Array:
+        rows = self._part[key] * self._scale
+        return (rows if self._centre is None else rows + self._centre).astype(self.dtype, copy=False)
+
+
+def observed_counts(data: Any) -> tuple[Array, Array]:
+    """How many entries of each row and of each column are there: not NaN or, of a sparse matrix, stored."""
+    if is_sparse(data):
+        stored = ~np.isnan(data.data)
+        rows = np.repeat(np.arange(data.shape[0]), np.diff(data.indptr))
+        return np.bincount(rows[stored], minlength=data.shape[0]), np.bincount(
+            data.indices[stored], minlength=data.shape[1]
+        )
+    m, n = data.shape
+    if data.dtype.kind != "f":
+        return np.full(m, n), np.full(n, m)
+    in_rows, in_columns = np.zeros(m, int), np.zeros(n, int)
+    step = max(1, 2**22 // max(1, n))
+    for first in range(0, m, step):
+        there = ~np.isnan(data[first : first + step])
+        in_rows[first : first + step] = there.sum(axis=1)
+        in_columns += there.sum(axis=0)
+    return in_rows, in_columns

@@ -1,0 +1,203 @@
+"""Matrices that stay where they are stored: memory maps, HDF5 datasets, Zarr arrays, several of these below each other.
+
+One contract, :class:`Stored`: read a block, and say in which portions reading is cheap. Neither h5py nor zarr is
+imported here: whoever hands in a dataset has imported them.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from rankwolf.sources.scratch import give_back, mapped_file
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# Pieces of a file that are read at about the speed of the disk even where they do not follow each other.
+PIECE_BYTES = 64 * 1024
+
+
+class Stored(ABC):
+    """A two-dimensional array somewhere; ``overhead``: bytes of memory that reading takes, for each byte read."""
+
+    overhead: float = 1.0
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+        self.shape: tuple[int, ...] = tuple(int(side) for side in shape)
+        self.dtype = np.dtype(dtype)
+
+    @abstractmethod
+    def read(self, rows: slice, columns: slice) -> Array:
+        """A block, in the stored type, as an array of its own. Called by one thread at a time."""
+
+    @abstractmethod
+    def grain(self, axis: int) -> int:
+        """How many rows (axis 0) or columns (axis 1) have to be read together so that nothing is read twice."""
+
+    def lines(self, axis: int, start: int, stop: int) -> Array:
+        """Rows ``start`` to ``stop``; for axis 1 columns, as the rows of what is returned."""
+        if axis == 0:
+            return self.read(slice(start, stop), slice(0, self.shape[1]))
+        return self.read(slice(0, self.shape[0]), slice(start, stop)).T
+
+
+class MappedArray(Stored):
+    """An array, usually a memory map: pages are asked for in advance, copied, and given back."""
+
+    def __init__(self, array: Array, mapped: mmap.mmap | None = None) -> None:
+        super().__init__(array.shape, array.dtype)
+        self._array: Array = np.asarray(array)
+        self._mapped = mapped
+        # The address where the map starts, which is where madvise counts from.
+        self._origin = 0 if mapped is None else np.frombuffer(mapped, np.uint8).ctypes.data
+
+    def grain(self, axis: int) -> int:
+        """1 along the way the array lies, else enough for a piece of the disk's liking."""
+        strides = [abs(stride) for stride in self._array.strides]
+        return 1 if strides[axis] >= strides[1 - axis] else max(1, PIECE_BYTES // self.dtype.itemsize)
+
+    def read(self, rows: slice, columns: slice) -> Array:
+        """A copy, in the order of the original."""
+        part = self._array[rows, columns]
+        first, last = np.lib.array_utils.byte_bounds(part)
+        self._announce(first, last, part.nbytes)
+        block = part.copy(order="K")
+        if self._mapped is not None:
+            give_back(self._mapped, first - self._origin, last - self._origin)
+        return block
+
+    def _announce(self, first: int, last: int, size: int) -> None:
+        """Tell the system which pages come, in one piece: page by page it would read small pieces."""
+        if self._mapped is None or last - first > 2 * size:
+            return
+        start = (first - self._origin) // mmap.PAGESIZE * mmap.PAGESIZE
+        with suppress(ValueError, OSError, AttributeError):
+            self._mapped.madvise(mmap.MADV_WILLNEED, start, last - self._origin - start)
+
+
+class Dataset(Stored):
+    """An HDF5 dataset or a Zarr array, which are read alike; each chunk is decoded once when blocks are aligned."""
+
+    overhead = 2.0  # chunks before they are decoded, and the block that they are copied into
+
+    def __init__(self, dataset: Any) -> None:
+        super().__init__(dataset.shape, dataset.dtype)
+        self._dataset = dataset
+        # Zarr may pack several chunks into one object, a shard, which is then what is read as a whole.
+        self._chunks = getattr(dataset, "shards", None) or dataset.chunks
+
+    def grain(self, axis: int) -> int:
+        """The side of a chunk; a dataset without chunks lies row by row."""
+        if self._chunks is not None:
+            return max(1, min(int(self._chunks[axis]), self.shape[axis]))
+        return 1 if axis == 0 else max(1, PIECE_BYTES // self.dtype.itemsize)
+
+    def read(self, rows: slice, columns: slice) -> Array:
+        """A block."""
+        block: Array = np.asarray(self._dataset[rows, columns])
+        return block
+
+
+class Stacked(Stored):
+    """Several of them, one below the other (axis 0) or one beside the other (axis 1), with one type."""
+
+    def __init__(self, parts: Sequence[Stored], axis: int = 0) -> None:
+        sides = [0, 0]
+        sides[axis] = sum(part.shape[axis] for part in parts)
+        sides[1 - axis] = parts[0].shape[1 - axis]
+        super().__init__((sides[0], sides[1]), np.result_type(*[part.dtype for part in parts]))
+        self._parts, self._axis = list(parts), axis
+        self._bounds = np.concatenate([[0], np.cumsum([part.shape[axis] for part in parts])]).tolist()
+        self.overhead = max(part.overhead for part in parts) + 1.0
+
+    def grain(self, axis: int) -> int:
+        """The largest of the parts'; where parts meet inside a chunk, that chunk is read twice."""
+        return max(part.grain(axis) for part in self._parts)
+
+    def read(self, rows: slice, columns: slice) -> Array:
+        """From every part that the block meets."""
+        wanted = (rows, columns)
+        along, across = wanted[self._axis], wanted[1 - self._axis]
+        blocks = []
+        for part, (first, last) in zip(self._parts, pairwise(self._bounds), strict=True):
+            start, stop = max(along.start, first), min(along.stop, last)
+            if start < stop:
+                inner = slice(start - first, stop - first)
+                blocks.append(part.read(inner, across) if self._axis == 0 else part.read(across, inner))
+        if len(blocks) == 1:
+            return blocks[0].astype(self.dtype, copy=False)
+        return np.concatenate(blocks, axis=self._axis, dtype=self.dtype)
+
+
+def turned_copy(data: Stored, axis: int, most_bytes: int) -> Stored:
+    """The same matrix in a file without a name, so that lines along ``axis`` are cheap to read, in the stored type.
+
+    The original is read once, in slabs along the other axis. Each slab is turned in memory and written in one piece; a
+    line is then read from one place in each slab, of at least ``PIECE_BYTES`` when some hundreds are read together.
+    """
+    other = 1 - axis
+    line_bytes = data.shape[axis] * data.dtype.itemsize
+    grain = data.grain(other)
+    step = grain * max(1, int(most_bytes / (2.0 + data.overhead)) // (line_bytes * grain))
+    mapped = mapped_file(data.shape[0] * data.shape[1] * data.dtype.itemsize, "the matrix, turned")
+    flat = np.frombuffer(mapped, data.dtype)
+    parts: list[Stored] = []
+    position = 0
+    for start in range(0, data.shape[other], step):
+        stop = min(start + step, data.shape[other])
+        shape = (data.shape[axis], stop - start)
+        size = shape[0] * shape[1]
+        block = flat[position : position + size].reshape(shape)
+        block[...] = data.lines(other, start, stop).T
+        offset = position * data.dtype.itemsize
+        give_back(mapped, offset, offset + block.nbytes)
+        parts.append(MappedArray(block if axis == 0 else block.T, mapped))
+        position += size
+    return Stacked(parts, axis=other)
+
+
+def as_stored(X: Any) -> Stored | None:
+    """A memory map, an HDF5 dataset, a Zarr array, or a list of these or of files, one below the other; else None."""
+    if isinstance(X, np.memmap) and isinstance(mapped := getattr(X, "_mmap", None), mmap.mmap):
+        # Pages of a copy-on-write map may hold what is nowhere else.
+        return MappedArray(X, None if X.mode == "c" else mapped)
+    if _class_of(X) in (("h5py", "Dataset"), ("zarr", "Array")):
+        return Dataset(X)
+    if isinstance(X, list | tuple) and X and all(_is_storable(item) for item in X):
+        return _stack([item for item in (as_stored(_opened(item)) for item in X) if item is not None])
+    return None
+
+
+def _class_of(X: Any) -> tuple[str, str]:
+    return type(X).__module__.partition(".")[0], type(X).__name__
+
+
+def _is_storable(item: Any) -> bool:
+    kinds = (("h5py", "Dataset"), ("zarr", "Array"))
+    return isinstance(item, str | os.PathLike | np.memmap) or _class_of(item) in kinds
+
+
+def _opened(item: Any) -> Any:
+    """A file as what it holds; what is open already as it is."""
+    if not isinstance(item, str | os.PathLike):
+        return item
+    from rankwolf.files import Address, open_dataset, read_matrix
+
+    return read_matrix(item).values if Address.parse(item).path.suffix == ".npy" else open_dataset(item)
+
+
+def _stack(parts: list[Stored]) -> Stored:
+    shapes = [part.shape for part in parts]
+    if any(len(shape) != 2 for shape in shapes) or len({shape[1] for shape in shapes}) > 1:
+        raise ValueError(
+            "The 'X' parameter of decompose must be files of matrices with the same number of columns, which are put "
+            f"one below the other. Got shapes {', '.join(map(str, shapes[:8]))} instead."
+        )
+    return parts[0] if len(parts) == 1 else Stacked(parts)

@@ -1,0 +1,277 @@
+"""A run that was killed and resumed ends where the undisturbed one does; other data and settings are refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import rankwolf as rw
+from rankwolf.solvers import SOLVERS, FrankWolfeThresholding
+
+RADII = (400.0, 900.0)
+METHODS = sorted(SOLVERS)
+
+
+def matrix(dtype=np.float64, shape=(400, 60)):
+    rng = np.random.default_rng(5)
+    X = 5.0 * rng.standard_normal((shape[0], 4)) @ rng.standard_normal((4, shape[1]))
+    X += 0.1 * rng.standard_normal(shape)
+    X[rng.random(shape) < 0.05] += 30.0
+    return X.astype(dtype)
+
+
+def run(X, method, **settings):
+    weights = {"radii": RADII} if method == "fw-p" else {"delta": 1e-2}
+    return rw.decompose(X, method=method, tol=1e-12, rng=3, **weights, **settings)
+
+
+def data_for(method, dtype=np.float64):
+    X = matrix(dtype)
+    if method == "als":
+        return scipy.sparse.csr_array(np.where(np.random.default_rng(1).random(X.shape) < 0.6, X, 0.0))
+    if method in ("hybrid", "fista", "fw-t"):
+        X[np.random.default_rng(1).random(X.shape) < 0.2] = np.nan
+    return X
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("method", METHODS)
+def test_resumed_is_undisturbed(method, dtype, tmp_path):
+    X, path = data_for(method, dtype), tmp_path / "run.checkpoint"
+    whole = run(X, method, max_iter=12)
+    first = run(X, method, max_iter=5, checkpoint=path)
+    assert first.n_iter == 5
+    second = run(X, method, max_iter=12, checkpoint=path, resume=True)
+    assert [record.iteration for record in second.history] == list(range(1, 13))
+    assert repr(second.history[:5]) == repr(first.history)
+    objectives = [[record.objective for record in fit.history] for fit in (whole, second)]
+    np.testing.assert_allclose(objectives[1], objectives[0], rtol=1e-8)
+    assert second.objective == pytest.approx(whole.objective, rel=1e-8)
+    assert os.listdir(tmp_path) == ["run.checkpoint"]
+
+
+@pytest.mark.parametrize("method", ["hybrid", "fw-t"])
+def test_finished_passes_are_not_repeated(method, tmp_path):
+    X, path = matrix(), tmp_path / "run.checkpoint"
+    np.save(tmp_path / "x.npy", X)
+    X = np.load(tmp_path / "x.npy", mmap_mode="r")
+    whole = run(X, method, max_iter=12)
+    run(X, method, max_iter=8, checkpoint=path)
+    read = []
+    second = run(
+        X, method, max_iter=12, checkpoint=path, resume=True, callback=lambda record: read.append(record)
+    )
+    assert [record.iteration for record in read] == [9, 10, 11, 12]
+    assert second.passes == whole.passes
+    source = second.sparse._source
+    passes = whole.passes - whole.history[7].passes
+    assert source.bytes_read < (passes + 0.5) * X.nbytes  # and the fingerprint
+
+
+def test_it_is_saved_every_few_passes_or_seconds(tmp_path):
+    path, times = tmp_path / "run.checkpoint", []
+
+    def look(record):
+        times.append(path.stat().st_mtime_ns if path.exists() else 0)
+
+    run(matrix(), "fista", max_iter=8, checkpoint=path, checkpoint_every=6, callback=look)
+    assert times[0] == 0 and 2 <= len(set(times)) < 8
+    path.unlink()
+    times.clear()
+    run(matrix(), "fista", max_iter=4, checkpoint=path, checkpoint_every="1h", callback=look)
+    assert set(times) == {0} and path.exists()
+
+
+def test_an_existing_checkpoint_is_not_overwritten_by_accident(tmp_path):
+    path = tmp_path / "run.checkpoint"
+    run(matrix(), "hybrid", max_iter=2, checkpoint=path)
+    with pytest.raises(ValueError, match="resume=True"):
+        run(matrix(), "hybrid", max_iter=2, checkpoint=path)
+
+
+def test_resume_without_a_checkpoint_starts(tmp_path):
+    path = tmp_path / "run.checkpoint"
+    assert run(matrix(), "hybrid", max_iter=2, checkpoint=path, resume=True).n_iter == 2
+    with pytest.raises(ValueError, match="'checkpoint' parameter"):
+        run(matrix(), "hybrid", resume=True)
+
+
+def test_other_data_and_settings_are_refused(tmp_path):
+    path, X = tmp_path / "run.checkpoint", matrix()
+    rw.decompose(X, delta=1e-2, rng=0, max_iter=2, checkpoint=path)
+
+    def again(data=X, **settings):
+        return rw.decompose(
+            data, **{"delta": 1e-2, "rng": 0, "max_iter": 4, **settings}, checkpoint=path, resume=True
+        )
+
+    for other in (X + 1.0, X[:-1], X[:, ::-1], X.astype(np.float32)):
+        with pytest.raises(ValueError, match="other data"):
+            again(other)
+    for settings, name in (
+        ({"delta": 1e-3}, "delta"),
+        ({"method": "fw-t"}, "method"),
+        ({"lambdas": (1, 2)}, "lambdas"),
+    ):
+        with pytest.raises(ValueError, match=f"other settings: .*{name}"):
+            again(**settings)
+    with pytest.raises(ValueError, match="'rng' parameter"):
+        again(rng=np.random.Generator(np.random.MT19937(0)))
+    assert again(tol=1e-5, n_threads=1, max_seconds=100.0).n_iter <= 4
+
+
+def test_settings_of_a_solver_are_compared(tmp_path):
+    path = tmp_path / "run.checkpoint"
+    rw.decompose(matrix(), method=FrankWolfeThresholding(oracle_tol=0.5), max_iter=2, checkpoint=path)
+    with pytest.raises(ValueError, match=r"oracle_tol was 0.5 and is"):
+        rw.decompose(matrix(), method="fw-t", max_iter=2, checkpoint=path, resume=True)
+
+
+def test_weights_from_noise_are_kept(tmp_path):
+    path = tmp_path / "run.checkpoint"
+    first = rw.decompose(matrix(), delta="auto", rng=0, tol=0.0, max_iter=2, checkpoint=path)
+    second = rw.decompose(matrix(), delta="auto", rng=0, tol=0.0, max_iter=3, checkpoint=path, resume=True)
+    assert second.lambdas == first.lambdas
+
+
+def test_generators_of_other_kinds(tmp_path):
+    path = tmp_path / "run.checkpoint"
+    for kind in (np.random.MT19937, np.random.SFC64, np.random.Philox):
+        whole, second = (
+            rw.decompose(
+                matrix(), method="fista", delta=1e-2, tol=0.0, rng=np.random.Generator(kind(1)), **settings
+            )
+            for settings in ({"max_iter": 6}, {"max_iter": 3, "checkpoint": path})
+        )
+        second = rw.decompose(
+            matrix(), method="fista", delta=1e-2, tol=0.0, rng=np.random.Generator(kind(2)), max_iter=6,
+            checkpoint=path, resume=True,
+        )  # fmt: skip
+        assert second.objective == pytest.approx(whole.objective, rel=1e-8)
+        path.unlink()
+
+
+@pytest.mark.parametrize("damage", ["text", "cut", "empty", "no state", "old", "class"])
+def test_damaged_checkpoints_are_a_clear_error(damage, tmp_path):
+    path = tmp_path / "run.checkpoint"
+    run(matrix(), "fw-t", max_iter=2, checkpoint=path)
+    content = path.read_bytes()
+    if damage in ("text", "cut", "empty"):
+        path.write_bytes(
+            {"text": b"not a checkpoint", "cut": content[: len(content) // 2], "empty": b""}[damage]
+        )
+    else:
+        with zipfile.ZipFile(path) as archive:
+            parts = {name: archive.read(name) for name in archive.namelist()}
+        about = json.loads(parts["about.json"])
+        about |= {
+            "no state": {"state": 5},
+            "old": {"format": 0},
+            "class": {"state": ["object", "Popen", {}]},
+        }[damage]
+        if damage == "no state":
+            about["state"] = ["object", "AtomicState", {"atoms": ["array", "nowhere"]}]
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, part in {**parts, "about.json": json.dumps(about)}.items():
+                archive.writestr(name, part)
+    with pytest.raises(ValueError, match=r"checkpoint|damaged"):
+        run(matrix(), "fw-t", max_iter=4, checkpoint=path, resume=True)
+
+
+def test_numpy_reads_the_arrays(tmp_path):
+    path = tmp_path / "run.checkpoint"
+    run(matrix(), "hybrid", max_iter=2, checkpoint=path)
+    with np.load(path, allow_pickle=False) as file:
+        assert all(file[name].dtype.kind in "fiu" for name in file.files if name != "about.json")
+
+
+def test_arrays_in_files_are_saved_and_restored(tmp_path):
+    X, path = matrix(np.float32), tmp_path / "run.checkpoint"
+    whole = run(X, "fista", max_iter=8)
+    run(X, "fista", max_iter=4, max_memory=1, checkpoint=path)
+    second = run(X, "fista", max_iter=8, max_memory=1, checkpoint=path, resume=True)
+    assert second.objective == pytest.approx(whole.objective, rel=1e-8)
+
+
+def test_bad_intervals(tmp_path):
+    for every in (0, -1, 1.5, "soon", "5 parsecs", ""):
+        with pytest.raises(ValueError, match="'checkpoint_every' parameter"):
+            rw.decompose(matrix(), checkpoint=tmp_path / "x", checkpoint_every=every)
+    with pytest.raises(ValueError, match="folder that exists"):
+        rw.decompose(matrix(), checkpoint=tmp_path / "nowhere" / "x")
+
+
+RUN = """
+import sys, time
+import numpy as np, rankwolf as rw
+X = np.load(sys.argv[1], mmap_mode="r")
+def slowly(record):
+    print(record.iteration, flush=True)
+    time.sleep(0.05)
+fit = rw.decompose(X, method=sys.argv[2], delta=1e-2, tol=1e-12, max_iter=25, rng=0, callback=slowly,
+                   checkpoint=sys.argv[3], checkpoint_every=1, resume=True)
+print(repr(fit.objective), fit.passes)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL here")
+@pytest.mark.parametrize("method", ["hybrid", "fw-t"])
+def test_killed_and_resumed(method, tmp_path):
+    """SIGKILL after some iterations, twice; then to the end. Benchmarks do it twenty times at random."""
+    np.save(tmp_path / "x.npy", matrix())
+    words = [sys.executable, "-c", RUN, str(tmp_path / "x.npy"), method, str(tmp_path / "run.checkpoint")]
+    whole = rw.decompose(matrix(), method=method, delta=1e-2, tol=1e-12, max_iter=25, rng=0)
+    seen = []
+    for last in (6, 14):
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+            for line in process.stdout:
+                seen.append(int(line))
+                if seen[-1] >= last:
+                    process.kill()
+                    break
+        assert process.returncode == -signal.SIGKILL
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    *rest, end = done.stdout.splitlines()
+    assert int(rest[0]) in (seen[-1], seen[-1] + 1)  # the last one may have ended before it was saved
+    objective, passes = end.split()
+    assert float(objective) == pytest.approx(whole.objective, rel=1e-8)
+    assert int(passes) == whole.passes
+    assert sorted(p for p in os.listdir(tmp_path) if not p.endswith(".part")) == ["run.checkpoint", "x.npy"]
+
+
+ENDLESS = """
+import sys
+import numpy as np, rankwolf as rw
+rng = np.random.default_rng(0)
+X = rng.standard_normal((40_000, 200))
+rw.decompose(X, lambdas=(1.0, 0.1), tol=1e-14, max_iter=10**6, rng=0, checkpoint=sys.argv[1], checkpoint_every=1,
+             callback=lambda record: print(record.iteration, flush=True))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_run_soon_and_keeps_the_checkpoint(number, tmp_path):
+    path = tmp_path / "run.checkpoint"
+    process = subprocess.Popen(
+        [sys.executable, "-c", ENDLESS, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    for _ in range(2):
+        process.stdout.readline()
+    started = time.monotonic()
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+    # Two seconds and a tile on a quiet machine; other work on this one must not decide.
+    assert time.monotonic() - started < 2.0 + 2.0 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    from rankwolf.checkpoint import read
+
+    assert len(read(path).about["progress"]["history"]) >= 1

@@ -1,0 +1,313 @@
+"""``rankwolf decompose``: every kind of file, names kept, nothing half-written, and its page in a browser."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.io
+import scipy.sparse
+import zarr
+
+import rankwolf as rw
+from rankwolf import files
+from rankwolf.cli import decompose as command
+from rankwolf.cli.main import main
+from rankwolf.report.outliers import Outliers, coloured
+from rankwolf.scaling import Scaling, observed_counts
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+NAMES = [f"sensor {k}" for k in range(12)]
+
+
+def panel(m=80, n=12):
+    """Rank 2, noise, 3 % outliers of +9, 10 % missing; one row that is all wrong."""
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal((m, 2)) @ rng.standard_normal((2, n)) + 0.1 * rng.standard_normal((m, n))
+    data[rng.random((m, n)) < 0.03] += 9.0
+    data[17] += 40.0 * rng.choice([-1.0, 1.0], n)
+    data[rng.random((m, n)) < 0.1] = np.nan
+    return data
+
+
+def frame():
+    days = pd.date_range("2024-01-01", periods=80, name="day").strftime("%Y-%m-%d")
+    return pd.DataFrame(panel(), columns=NAMES, index=days)
+
+
+def write(folder, kind):
+    data = panel()
+    path = folder / f"data{files.kind_named(kind).endings[0]}"
+    if kind == "npy":
+        np.save(path, data)
+    elif kind == "npz":
+        np.savez(path, X=data)
+    elif kind == "mat":
+        scipy.io.savemat(path, {"X": data})
+    elif kind == "mat73":
+        files.write_rows(folder, "data", kind, data, files.LabelledMatrix(data, "npy"), lambda rows: None)
+    elif kind == "parquet":
+        frame().to_parquet(path)
+    elif kind == "hdf5":
+        with h5py.File(path, "w") as file:
+            file["group/X"] = data
+    elif kind == "zarr":
+        zarr.create_array(str(path), data=data)
+    else:
+        frame().to_csv(path, sep="," if kind == "csv" else "\t")
+    return path
+
+
+def run(*arguments):
+    return main(["decompose", *map(str, arguments)])
+
+
+def test_the_kinds_of_the_command_are_those_of_the_files():
+    assert [kind.name for kind in files.KINDS] == list(command.KINDS)
+
+
+@pytest.mark.parametrize("kind", command.KINDS)
+def test_each_kind_comes_back_in_kind(tmp_path, kind, capsys):
+    source = write(tmp_path, kind)
+    assert run(source, "-o", tmp_path / "out", "--json", "--delta", "0.02", "--threads", 1) == 0
+    captured = capsys.readouterr()
+    summary = json.loads(captured.out)
+    assert captured.err == ""
+    assert summary["kind"] == summary["format"] == kind
+    given = files.read_matrix(source)
+    low_rank, outliers = (
+        files.read_matrix(tmp_path / "out" / f"{name}{files.kind_named(kind).endings[0]}")
+        for name in ("low_rank", "outliers")
+    )
+    for part in (low_rank, outliers):
+        assert part.kind == kind
+        assert part.labels == given.labels
+        assert part.member == given.member or kind == "mat73"
+    fit = rw.decompose(np.asarray(given.values), delta=0.02, rng=0, n_threads=1)
+    np.testing.assert_allclose(low_rank.values, np.asarray(fit.low_rank), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(outliers.values, np.asarray(fit.sparse), rtol=1e-9, atol=1e-9)
+    assert rw.load(tmp_path / "out" / "result.npz").low_rank.rank == summary["rank"] == fit.low_rank.rank
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["rank"] == summary["rank"]
+    if kind == "parquet":
+        loaded = pd.read_parquet(tmp_path / "out" / "low_rank.parquet")
+        pd.testing.assert_index_equal(loaded.index, pd.read_parquet(source).index)
+        assert list(loaded.columns) == NAMES
+
+
+def test_sparse_files_stay_sparse(tmp_path):
+    rng = np.random.default_rng(0)
+    data = np.outer(rng.standard_normal(90), rng.standard_normal(40)) + 0.1 * rng.standard_normal((90, 40))
+    data[::7, ::5] += 6.0
+    matrix = scipy.sparse.csr_array(np.where(rng.random((90, 40)) < 0.6, data, 0.0))
+    scipy.sparse.save_npz(tmp_path / "ratings.npz", matrix)
+    assert run(tmp_path / "ratings.npz", "-o", tmp_path / "out", "--quiet", "--report") == 0
+    outliers = scipy.sparse.load_npz(tmp_path / "out" / "outliers.npz")
+    assert 0 < outliers.nnz < matrix.nnz
+    with np.load(tmp_path / "out" / "low_rank.npz") as factors:
+        low_rank = factors["u"] * factors["s"] @ factors["vt"]
+    assert low_rank.shape == (90, 40)
+    assert run(tmp_path / "ratings.npz", "-o", tmp_path / "dense", "--quiet", "--format", "csv") == 0
+    np.testing.assert_allclose(
+        pd.read_csv(tmp_path / "dense" / "low_rank.csv", header=None).to_numpy(), low_rank, atol=1e-9
+    )
+    zeros = ("--implicit", "zeros", "--delta", "0.05")
+    assert run(tmp_path / "ratings.npz", "-o", tmp_path / "zeros", "--quiet", *zeros) == 0
+    assert json.loads((tmp_path / "zeros" / "summary.json").read_text())["observed_fraction"] == 1.0
+
+
+def test_columns_of_different_units(tmp_path):
+    """Scaled columns give the same outliers, in their own units."""
+    scale = np.logspace(-3, 3, 12)
+    offset = np.linspace(-500.0, 900.0, 12)
+    frame().to_csv(tmp_path / "a.csv")
+    (frame() * scale + offset).to_csv(tmp_path / "b.csv")
+    options = ("--standardize", "--quiet", "--delta", "0.02", "--threads", 1)
+    for name in "ab":
+        assert run(tmp_path / f"{name}.csv", "-o", tmp_path / name, *options) == 0
+    a, b = (
+        [pd.read_csv(tmp_path / name / f"{part}.csv", index_col=0) for part in ("low_rank", "outliers")]
+        for name in "ab"
+    )
+    np.testing.assert_allclose(b[0], a[0] * scale + offset, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(b[1] / scale, a[1], atol=1e-5)
+    plain = files.read_matrix(tmp_path / "a.csv").values
+    residual = np.nan_to_num(plain - a[0].to_numpy() - a[1].to_numpy())
+    limits = json.loads((tmp_path / "a" / "summary.json").read_text())
+    assert np.all(np.abs(residual) <= limits["lambda_S"] * np.array(limits["scale"]) * (1 + 1e-9))
+
+
+def test_scaling_of_odd_columns():
+    data = np.array(
+        [[1.0, 5.0, np.nan, 0.0], [2.0, 5.0, np.nan, 0.0], [np.nan, 5.0, np.nan, 0.0], [9.0, 5.0, np.nan, 8]]
+    )
+    scaling = Scaling.of(data)
+    np.testing.assert_allclose(scaling.centre, [2.0, 5.0, 0.0, 0.0])
+    np.testing.assert_allclose(scaling.scale, [1.482602, 1.0, 1.0, 2.0], rtol=1e-6)
+    np.testing.assert_allclose(scaling.restored(scaling.apply(data))[0:4], data)
+    rows, columns = observed_counts(data)
+    assert rows.tolist() == [3, 3, 2, 3]
+    assert columns.tolist() == [3, 4, 0, 4]
+
+
+def test_results_are_replaced_only_when_asked(tmp_path, capsys):
+    source = write(tmp_path, "csv")
+    out = tmp_path / "out"
+    assert run(source, "-o", out, "--quiet", "--report", "--format", "npy") == 0
+    (out / "notes.txt").write_text("mine")
+    assert run(source, "-o", out, "--quiet") == 2
+    assert "Give --force" in capsys.readouterr().err
+    assert run(source, "-o", out, "--quiet", "--force") == 0
+    assert sorted(path.name for path in out.iterdir()) == [
+        "low_rank.csv", "notes.txt", "outliers.csv", "result.npz", "summary.json",
+    ]  # fmt: skip
+    assert capsys.readouterr().out == ""
+    assert run(source, "-o", source, "--force") == 2
+    assert "is a file" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv", "out"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing.csv"], "No such file"),
+        (["data.csv::x"], "Leave out '::x'"),
+        (["data.csv", "--delta", "little"], "--delta must be a number or 'auto'"),
+        (["data.csv", "--delta", "-1"], "'delta' parameter of decompose must be positive"),
+        (["data.csv", "--method", "magic"], "'method' parameter"),
+        (["data.csv", "--index", "nothing"], "no column 'nothing'"),
+        (["data.csv", "--max-memory", "much"], "--max-memory must be a size"),
+        (["data.csv", "--max-memory", "1kB"], "more than the limit of 1 kB"),
+        (["infinite.csv"], "must be finite"),
+        (["words.csv"], "must hold numbers"),
+        (["huge.npy"], "more than the file holds"),
+        (["lost.zarr", "--strict"], "1 of 4 chunks are not in the Zarr store"),
+        (["ratings.npz", "--standardize"], "does not go with a sparse matrix"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "csv")
+    (tmp_path / "infinite.csv").write_text("a,b\n1,2\n3,inf\n")
+    (tmp_path / "words.csv").write_text("a,b\n1,2\n3,four\n")
+    np.save(tmp_path / "huge.npy", np.zeros((2, 2)))
+    header = (tmp_path / "huge.npy").read_bytes().replace(b"(2, 2)", b"(9, 9)")
+    (tmp_path / "huge.npy").write_bytes(header)
+    zarr.create_array(str(tmp_path / "lost.zarr"), data=np.ones((4, 4)), chunks=(2, 2))
+    next(path for path in (tmp_path / "lost.zarr" / "c").rglob("*") if path.is_file()).unlink()
+    scipy.sparse.save_npz(tmp_path / "ratings.npz", scipy.sparse.eye_array(5, format="csr"))
+    before = sorted(tmp_path.iterdir())
+    assert run(*arguments, "-o", "out") == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_lost_chunk_is_a_warning(tmp_path, capsys):
+    zarr.create_array(str(tmp_path / "lost.zarr"), data=panel(), chunks=(40, 12))
+    (tmp_path / "lost.zarr" / "c" / "1" / "0").unlink()
+    assert run(tmp_path / "lost.zarr", "-o", tmp_path / "out", "--json") == 0
+    captured = capsys.readouterr()
+    assert "1 of 2 chunks" in captured.err
+    assert "1 of 2 chunks" in json.loads(captured.out)["warnings"][0]
+
+
+def test_a_terminated_run_leaves_nothing(tmp_path):
+    """Waits until the bar of the solver is there: by then the signal is expected."""
+    np.save(tmp_path / "large.npy", np.random.default_rng(0).standard_normal((3000, 1500)))
+    words = [
+        "decompose",
+        "large.npy",
+        "-o",
+        "out",
+        "--lambdas",
+        "1",
+        "0.1",
+        "--tol",
+        "1e-12",
+        "--method",
+        "fista",
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rankwolf", *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env={**os.environ, "FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "120"},
+    )  # fmt: skip
+    seen = b""
+    while b"Solving" not in seen:
+        part = process.stdout.read1(4096)
+        assert part, seen
+        seen += part
+    process.terminate()
+    assert b"terminated" in process.communicate(timeout=60)[0]
+    assert process.returncode == 143
+    assert [path.name for path in tmp_path.iterdir()] == ["large.npy"]
+
+
+def test_the_story(tmp_path, capsys):
+    assert run(write(tmp_path, "csv"), "-o", tmp_path / "out", "--report", "--drop", "sensor 3") == 0
+    printed = capsys.readouterr().out
+    assert re.search(
+        r"80 × 11, \d+\.\d% missing: low-rank part of rank \d+, \d+ outliers; certified gap", printed
+    )
+    assert printed.rstrip().endswith("report.html")
+
+
+def test_the_profile_of_outliers():
+    dense = np.zeros((400, 500))
+    dense[3, 7], dense[3, 8], dense[200, 7], dense[399, 499] = -5.0, 1.0, 2.0, 0.5
+    labels = files.Labels(None, [f"r{k}" for k in range(400)])
+    outliers = Outliers(scipy.sparse.csr_array(dense), labels, np.full(400, 100), np.full(500, 400))
+    rows, columns = outliers.rows(), outliers.columns()
+    assert [line.name for line in rows] == ["r3", "r200", "r399"]
+    assert (rows[0].total, rows[0].share, rows[0].largest, rows[0].where) == (6.0, 0.02, -5.0, "column 7")
+    assert (columns[0].name, columns[0].where) == ("column 7", "r3")
+    assert outliers.places() == [(3, 7), (200, 7), (3, 8), (399, 499)]
+    assert outliers.map().shape == (160, 240)
+    assert outliers.map()[1, 3] == -5.0
+    assert outliers.map()[-1, -1] == 0.5
+    assert np.count_nonzero(outliers.map()) == 3
+    red, blue = coloured(np.array([[9.0, -9.0]]), 9.0)[0]
+    assert red[0] > red[2]
+    assert blue[2] > blue[0]
+
+
+def test_the_page_in_a_browser(tmp_path):
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed: make system-packages")
+    hostile = frame().rename(columns={"sensor 0": "<script>alert(1)</script>"})
+    hostile.to_csv(tmp_path / "a.csv")
+    assert run(tmp_path / "a.csv", "-o", tmp_path / "out", "--report", "--quiet") == 0
+    page = tmp_path / "out" / "report.html"
+    with playwright.sync_playwright() as running:
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        browser = running.chromium.launch(executable_path=CHROMIUM, args=flags)
+        tab = browser.new_page(viewport={"width": 1280, "height": 900})
+        noise = []
+        tab.on("console", lambda message: noise.append(message.text))
+        tab.on("pageerror", lambda error: noise.append(str(error)))
+        tab.on(
+            "request",
+            lambda request: noise.append(request.url) if not request.url.startswith("data:") else None,
+        )
+        tab.goto(page.as_uri())
+        assert noise == [page.as_uri()]
+        titles = tab.eval_on_selector_all("h2", "all => all.map(one => one.textContent)")
+        assert titles == [
+            "Where the outliers are", "The most outlying rows", "The most outlying columns", "The most outlying cells",
+            "Singular values of L", "Convergence", "To repeat the run",
+        ]  # fmt: skip
+        first = tab.eval_on_selector(".lists table tr:nth-child(2) td", "cell => cell.textContent")
+        assert first == "2024-01-18"
+        box = tab.locator("svg image").bounding_box()
+        assert box["width"] > 800
+        assert box["height"] > 100
+        browser.close()
