@@ -43,7 +43,10 @@ def add_solving_options(group: argparse._ArgumentGroup) -> None:
     """How to solve, for every command that does; the weights are the command's own business."""
     group.add_argument("--method", default="auto", help="the solver (default: %(default)s)")
     group.add_argument(
-        "--tol", type=float, default=DEFAULT_TOL, help="certified relative gap to reach (default: %(default)s)"
+        "--tol",
+        type=float,
+        default=DEFAULT_TOL,
+        help="certified relative gap to reach (default: %(default)s)",
     )
     group.add_argument("--max-seconds", type=float, metavar="S", help="stop solving after this time")
     group.add_argument("--threads", type=int, metavar="N", help="default: every core")
