@@ -48,9 +48,33 @@ def add_solving_options(group: argparse._ArgumentGroup) -> None:
         default=DEFAULT_TOL,
         help="certified relative gap to reach (default: %(default)s)",
     )
+    group.add_argument(
+        "--checkpoint", type=Path, metavar="FILE", help="keep the solver's state in this file as it goes on"
+    )
+    group.add_argument(
+        "--checkpoint-every", default="60s", metavar="HOW_OFTEN",
+        help="a number of passes, or a time such as 90s or 10min (default: %(default)s)",
+    )  # fmt: skip
+    group.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on from the checkpoint, if there is one, instead of refusing",
+    )
     group.add_argument("--max-seconds", type=float, metavar="S", help="stop solving after this time")
     group.add_argument("--threads", type=int, metavar="N", help="default: every core")
     group.add_argument("--seed", type=int, default=0, help="of everything random (default: %(default)s)")
+
+
+def checkpoint_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options about checkpoints as ``decompose`` takes them."""
+    every: str = arguments.checkpoint_every
+    if arguments.resume and arguments.checkpoint is None:
+        raise ValueError("--resume goes on from a checkpoint. Give its name as --checkpoint FILE.")
+    return {
+        "checkpoint": arguments.checkpoint,
+        "checkpoint_every": int(every) if every.isdecimal() else every,
+        "resume": arguments.resume,
+    }
 
 
 def parse_size(text: str) -> int:

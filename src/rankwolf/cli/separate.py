@@ -14,6 +14,7 @@ from rankwolf.cli.common import (
     add_output_options,
     add_solving_options,
     check_target,
+    checkpoint_of,
     command_of,
     parse_size,
     to_json,
@@ -230,6 +231,7 @@ def job_of(arguments: argparse.Namespace) -> Job:
             max_seconds=arguments.max_seconds,
             seed=arguments.seed,
             n_threads=arguments.threads,
+            checkpoint=checkpoint_of(arguments),
         ),
         rule=MaskRule(
             None
@@ -254,6 +256,8 @@ def check_model_options(arguments: argparse.Namespace) -> None:
         raise ValueError("--model brings its own region of interest: --mask and --sample do not go with it.")
     if (arguments.method, arguments.tol, arguments.max_seconds) != ("auto", DEFAULT_TOL, None):
         raise ValueError("--model solves nothing: --method, --tol and --max-seconds do not go with it.")
+    if arguments.checkpoint is not None:
+        raise ValueError("--model does not solve: there is nothing to keep in a --checkpoint.")
     if arguments.output.resolve() in (arguments.model.resolve(), arguments.model.resolve().parent):
         raise ValueError(f"The output {str(arguments.output)!r} has the model in it. Give another folder.")
 

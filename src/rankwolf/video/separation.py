@@ -67,6 +67,8 @@ class SolveSettings:
     max_seconds: float | None = None
     seed: int = 0
     n_threads: int | None = None
+    checkpoint: dict[str, Any] = field(default_factory=dict)
+    """``checkpoint``, ``checkpoint_every`` and ``resume`` of :func:`rankwolf.decompose`."""
 
     @property
     def rule(self) -> str | None:
@@ -309,7 +311,8 @@ def solve_clip(
     with clip.matrices() as (frames, present):
         return decompose(
             frames, observed=present, method=settings.method, tol=settings.tol, max_seconds=settings.max_seconds,
-            callback=observer.record, rng=settings.seed, n_threads=settings.n_threads, **weights,
+            callback=observer.record, rng=settings.seed, n_threads=settings.n_threads, **settings.checkpoint,
+            **weights,
         )  # fmt: skip
 
 
