@@ -131,8 +131,8 @@ def separate(store: str, lambdas: list[float], max_memory: str) -> dict[str, Any
     )
     return {
         "objective": fit.objective, "relative_gap": fit.relative_gap, "proved": fit.gap_is_proved,
-        "rank": fit.low_rank.rank, "status": fit.status.name, "passes": fit.passes, "seconds": seconds, "peak_bytes": memory.total,
-        "from_disk_bytes": from_disk,
+        "rank": fit.low_rank.rank, "status": fit.status.name, "passes": fit.passes, "seconds": seconds,
+        "peak_bytes": memory.total, "from_disk_bytes": from_disk,
         "history": [[record.passes, record.seconds, record.relative_gap, record.bytes_read] for record in fit.history],
     }  # fmt: skip
 
