@@ -111,3 +111,12 @@ def test_progress_bar_fills_from_the_first_gap_to_tol_on_a_logarithmic_scale():
 def test_progress_bar_outside_a_with_block_says_what_to_do():
     with pytest.raises(RuntimeError, match="with ProgressBar"):
         ProgressBar()(RECORD)
+
+
+def test_the_speed_of_reading_is_shown_for_data_on_disk():
+    from dataclasses import replace
+
+    from rankwolf.callbacks import describe
+
+    assert "MB/s" not in describe(RECORD)
+    assert "250 MB/s read" in describe(replace(RECORD, bytes_read=500_000_000, seconds=2.0))

@@ -153,7 +153,8 @@ def check_checkpoint(
     if place.exists():
         if not resume:
             raise ValueError(
-                f"The checkpoint {os.fspath(path)!r} exists already. Give resume=True to go on from it, or remove it."
+                f"The checkpoint {os.fspath(path)!r} exists already. Go on from it (resume=True, --resume), or "
+                "remove it."
             )
         saved = read_checkpoint(place)
         saved.check_settings(settings)

@@ -67,7 +67,7 @@ class LogTable:
 
 
 class ProgressBar:
-    """A progress bar with passes, objective, certified relative gap, rank and time (needs rich, the extra ``report``).
+    """A progress bar: passes, objective, gap, rank, speed of reading, time gone and left; needs rich (``report``).
 
     With ``tol`` the bar fills as the gap falls to it, on a logarithmic scale; without it the bar only shows that work
     goes on. It is drawn inside a ``with`` block, which also takes it off the screen::
@@ -141,7 +141,10 @@ class ProgressBar:
 def describe(record: Record) -> str:
     """One record in a few words."""
     gap = f"{record.relative_gap:.2%}" if isfinite(record.relative_gap) else "unknown"
-    return f"pass {record.passes}, objective {record.objective:.5g}, gap {gap}, rank {record.rank}"
+    words = f"pass {record.passes}, objective {record.objective:.5g}, gap {gap}, rank {record.rank}"
+    if record.bytes_read and record.seconds > 0.0:
+        words += f", {record.bytes_read / record.seconds / 1e6:,.0f} MB/s read"
+    return words
 
 
 def combine(*callbacks: Callable[[Record], object]) -> Callable[[Record], bool]:

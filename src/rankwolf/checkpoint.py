@@ -117,6 +117,7 @@ class Checkpoint:
                 "problem": list(asdict(problem).values()),
                 "summary": asdict(source.summary),
                 "passes": source.passes,
+                "bytes_read": source.bytes_read,
                 "rng": {"kind": type(rng.bit_generator).__name__, "state": _plain(rng.bit_generator.state)},
                 "progress": progress,
                 "state": Packer(archive, source).pack(state),
@@ -146,7 +147,7 @@ class Checkpoint:
                 state = Unpacker(archive, source, solver.states, rng).unpack(about["state"])
         except (KeyError, TypeError, ValueError, zipfile.BadZipFile, EOFError) as error:
             raise ValueError(f"{str(self.path)!r} is damaged, or of another version ({error}).") from error
-        source.passes = about["passes"]
+        source.passes, source.bytes_read = about["passes"], about["bytes_read"]
         state = solver.restore(problem, source, state)
         self._last_pass = source.passes
         return state, about["progress"]

@@ -16,6 +16,7 @@ class Data(Protocol):
     """What the loop and the weights ask of whatever is decomposed: a Source, or Measurements of a matrix."""
 
     passes: int
+    bytes_read: int
 
     @property
     def shape(self) -> tuple[int, int]:

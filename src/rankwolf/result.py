@@ -63,6 +63,8 @@ class Record:
     sparse_step_size: float
     surrogate_gap: float
     seconds: float
+    bytes_read: int = 0
+    """From the disk, so far; 0 for data in memory."""
 
 
 class SparsePart(ABC):
@@ -316,7 +318,8 @@ def _from_arrays(arrays: dict[str, Array]) -> Decomposition:
     (m, r), (r_of_vt, n) = low_rank.u.shape, low_rank.vt.shape
     if low_rank.s.shape != (r,) or r_of_vt != r:
         raise ValueError("the factors of L do not fit together")
-    columns = [arrays[f"history_{f.name}"].tolist() for f in fields(Record)]
+    names = [f.name for f in fields(Record) if f"history_{f.name}" in arrays]
+    columns = [arrays[f"history_{name}"].tolist() for name in names]
     pair = {key: tuple(settings[key]) if settings[key] else None for key in ("lambdas", "radii")}
     return Decomposition(
         low_rank=low_rank, sparse=_sparse_from(arrays, (m, n), settings),
@@ -325,5 +328,5 @@ def _from_arrays(arrays: dict[str, Array]) -> Decomposition:
         status=Status[settings["status"]], n_iter=settings["n_iter"],
         passes=settings["passes"], seconds=settings["seconds"], method=settings["method"],
         lambdas=pair["lambdas"], radii=pair["radii"],
-        history=tuple(Record(*row) for row in zip(*columns, strict=True)),
+        history=tuple(Record(**dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)),
     )  # fmt: skip

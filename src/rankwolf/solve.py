@@ -72,13 +72,13 @@ class Progress:
         """gap / objective."""
         return gap / max(objective, self._floor) if objective > 0.0 or gap > 0.0 else 0.0
 
-    def record(self, report: Report, iteration: int, passes: int) -> Record:
+    def record(self, report: Report, iteration: int, passes: int, bytes_read: int = 0) -> Record:
         """Turn a solver's report into a record and count rows for the rules."""
         self._promised = max(self._promised, report.lower_bound)
         gap = max(report.objective - self._promised, 0.0)
         record = Record(
             iteration, passes, report.objective, gap, self.relative(gap, report.objective), report.rank,
-            report.nonzeros, report.step_size, report.sparse_step_size, report.surrogate_gap, self.seconds,
+            report.nonzeros, report.step_size, report.sparse_step_size, report.surrogate_gap, self.seconds, bytes_read,
         )  # fmt: skip
         last = self.history[-1].objective if self.history else self._start
         quiet = abs(record.objective - last) <= self.rule.tol * last
@@ -136,6 +136,7 @@ def solve(
     """Run ``solver`` on ``problem`` over ``source`` until ``rule`` says stop; from a ``checkpoint``, if it has one."""
     progress = Progress(rule, 0.5 * source.summary.norm**2)
     status: Status | None = None
+    source.bytes_read = 0  # from here on, so that it goes with the clock
 
     def keep() -> None:
         if checkpoint is not None:
@@ -150,7 +151,7 @@ def solve(
         for iteration in range(len(progress.history) + 1, rule.max_iter + 1):
             state = solver.step(problem, source, state)
             report = solver.report(problem, state)
-            record = progress.record(report, iteration, source.passes)
+            record = progress.record(report, iteration, source.passes, source.bytes_read)
             status = progress.status(record, progress.worth_proving(report, record))
             wants_more = callback is None or progress.call(callback, record)
             if status is Status.GAP_REACHED:

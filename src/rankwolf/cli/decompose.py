@@ -14,6 +14,7 @@ from rankwolf.cli.common import (
     add_output_options,
     add_solving_options,
     check_target,
+    checkpoint_of,
     command_of,
     parse_size,
     to_json,
@@ -195,6 +196,7 @@ def solve(
         scaling.apply(matrix.values), implicit=arguments.implicit, lambdas=arguments.lambdas,
         delta=parse_delta(arguments.delta), method=arguments.method, tol=arguments.tol,
         max_seconds=arguments.max_seconds, callback=bars.record, rng=arguments.seed, n_threads=arguments.threads,
+        **checkpoint_of(arguments),
     )  # fmt: skip
 
 

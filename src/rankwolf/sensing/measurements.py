@@ -29,6 +29,7 @@ class Measurements:
 
     def __init__(self, b: Any, sensing: Sensing, norm: float | None = None, n_threads: int = 1) -> None:
         self.sensing, self.shape, self.n_threads, self.passes = sensing, sensing.shape, n_threads, 0
+        self.bytes_read = 0
         self.b = check_measurements(b, sensing)
         with self.one_blas_thread():
             checks.check_linear(sensing)

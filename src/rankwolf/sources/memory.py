@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from rankwolf.files.memory import free_memory
+
 # A proof by factorisation takes an n × n matrix, and is made for at most so many columns (rankwolf.certificate).
 EXACT_COLUMNS = 4096
 # What Python objects, tiles under way and small arrays take beside what is counted.
@@ -29,14 +31,7 @@ def parse_size(text: str) -> int:
 
 def available_memory() -> int:
     """What this process may take: the memory that is free or can be freed at once, less a fifth."""
-    try:
-        text = Path("/proc/meminfo").read_text(encoding="ascii")
-        free = next(
-            int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("MemAvailable")
-        )
-    except (OSError, StopIteration):  # not Linux
-        free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    return free * 4 // 5
+    return free_memory() * 4 // 5
 
 
 def resident_memory() -> int:
