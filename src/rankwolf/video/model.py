@@ -28,6 +28,8 @@ from rankwolf.video.reading import Reader
 Array = np.ndarray[Any, np.dtype[Any]]
 
 SHRINKAGE = 0.1
+# Of the summary beside the result.
+NEEDED = ("height", "width", "channels", "residual_noise", "photographs")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +42,7 @@ class Model:
     lambda_S: float
     residual_noise: float
     picture: Picture
+    photographs: bool = False
 
     @classmethod
     def load(cls, path: Path) -> Model:
@@ -58,7 +61,8 @@ class Model:
         if picture.columns != fit.low_rank.shape[1]:
             raise ValueError(f"The model {str(file)!r} and the summary beside it do not belong together.")
         right = np.ascontiguousarray(fit.low_rank.factors()[1], np.float32)
-        return cls(file, right, *fit.lambdas, float(settings["residual_noise"]), picture)
+        noise, photographs = float(settings["residual_noise"]), bool(settings["photographs"])
+        return cls(file, right, *fit.lambdas, noise, picture, photographs)
 
     def check(self, reader: Reader) -> Picture:
         """The geometry, if the new frames have it."""
@@ -75,7 +79,7 @@ class Model:
 def _summary(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        return {key: content[key] for key in ("height", "width", "channels", "residual_noise")}
+        return {key: content[key] for key in NEEDED}
     except FileNotFoundError:
         raise ValueError(
             f"The model needs the file {str(path)!r} that 'rankwolf separate' wrote beside it."
