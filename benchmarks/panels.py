@@ -70,10 +70,10 @@ def clean_table(name: str, seed: int) -> Array:
 def spoil(clean: Array, seed: int) -> Panel:
     rng = np.random.default_rng([seed, 20])
     shown = clean.copy()
-    spoiled = rng.random(clean.shape) < OUTLIERS
+    spoiled = np.asarray(rng.random(clean.shape) < OUTLIERS)
     size = rng.uniform(5.0, 10.0, clean.shape) * rng.choice([-1.0, 1.0], clean.shape)
     shown[spoiled] += size[spoiled]
-    hidden = rng.random(clean.shape) < MISSING
+    hidden = np.asarray(rng.random(clean.shape) < MISSING)
     shown[hidden] = np.nan
     return Panel(clean, shown, hidden, spoiled & ~hidden)
 
