@@ -42,7 +42,7 @@ LEAST_PROBES = 8
 SAMPLE_ROWS = 1500
 SAMPLE_ENTRIES = 2**18
 # Clip levels, in λ_S, of the first fit of the rows to a factor that they have not seen.
-FIRST_LEVELS = (16.0, 8.0, 4.0, 2.0, 1.0, 1.0)
+FIRST_LEVELS = (8.0, 2.0, 1.0)
 LEVELS = (1.0,)
 # Above this the momentum rings: the objective is flat by then, but G, and with it the certificate, swings.
 MOST_MOMENTUM = 0.6
@@ -282,7 +282,7 @@ def _come_down(problem: Penalized, source: Source, rng: np.random.Generator) -> 
     solver, last = Hybrid(), inf
     for _ in range(8):
         state = solver.step(problem, source, state)
-        if state.best > (1.0 - 1e-3) * last:
+        if state.best > (1.0 - 1e-2) * last:
             break
         last = state.best
     return state
