@@ -166,7 +166,11 @@ def test_tables_of_the_paper_on_small_data(tmp_path, monkeypatch, capsys):
     by_method = {(row["method"], row["rho"]): row for row in rows}
     assert by_method["fw-t", 1.0]["status"] == "PAPER_RULE"
     for rho in (1.0, 0.6):
-        assert by_method["fw-t", rho]["least"] <= by_method["fw-t", rho]["ours"] <= by_method["fw-t", rho]["most"]
+        assert (
+            by_method["fw-t", rho]["least"]
+            <= by_method["fw-t", rho]["ours"]
+            <= by_method["fw-t", rho]["most"]
+        )
         assert by_method["fista", rho]["objective"] <= by_method["fw-t", rho]["objective"]
     assert "MISS" in capsys.readouterr().out
 
