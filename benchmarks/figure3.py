@@ -67,7 +67,10 @@ def draw(panels: list[Panel], path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8.4, 2.25 * len(panels) + 0.3), layout="constrained", dpi=130)
+    height, width = panels[0].observed.shape
+    figure = Figure(
+        figsize=(0.4 + 3 * 2.3 * width / height, 2.3 * len(panels) + 0.3), layout="constrained", dpi=130
+    )
     FigureCanvasAgg(figure)
     axes = figure.subplots(len(panels), 3, squeeze=False)
     gray = colormaps["gray"].with_extremes(bad="#8c2d2d")  # what was not observed

@@ -1,9 +1,9 @@
-"""``rankwolf separate`` on whole videos: seconds, frames per second and memory: ``python -m benchmarks.separate_video``.
+"""``rankwolf separate`` on whole videos, seconds, frames a second and memory: ``python -m benchmarks.separate_video``.
 
 ``vtest``: OpenCV's pedestrian street, 795 frames of 768 × 576, in gray and in colour, to a certified gap of 1e-3 with
 everything written; how the time splits into decoding, solving and writing. ``model``: its second half by a model of the
-first. ``long``: ten minutes of 640 × 480 at 25 frames a second, rendered here, with ``--max-memory 1GB``; memory is the
-process's own peak, pages of files included.
+first. ``long``: ten minutes of 640 × 480, rendered here, with ``--max-memory 1GB``; memory is the process's own peak,
+pages of files included. It has 5 frames a second, which is 0.9 GB of pixels; ``--rate 25`` is 4.6 GB and takes long.
 """
 
 from __future__ import annotations
@@ -13,20 +13,18 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from benchmarks.data import folder
 from benchmarks.harness.results import Results
 from rankwolf.scene import Scene
 from rankwolf.video.writing import VideoSink
 
-Array = np.ndarray[Any, np.dtype[Any]]
-LONG = Scene(height=480, width=640, n_frames=15000, n_objects=8, n_lamps=3, seed=5)
+LONG_SECONDS = 600
 
 
 def run(source: Path, target: Path, *options: str) -> dict[str, Any]:
@@ -75,32 +73,39 @@ def model(results: Results, place: Path) -> None:
     show(results, "vtest, second half by the model", run(source, place / "second", *options))
 
 
-def write_video(path: Path, frames: Iterable[Array], height: int, width: int) -> None:
-    sink = VideoSink(path, "libx264", height, width, Fraction(25))
-    for frame in frames:
+def write_video(path: Path, scene: Scene, rate: int) -> None:
+    sink = VideoSink(path, "libx264", scene.height, scene.width, Fraction(rate))
+    for frame in scene:
         sink.write(frame)
     sink.close()
 
 
-def long(results: Results, place: Path) -> None:
+def long(results: Results, place: Path, rate: int = 5) -> None:
     source = place / "long.mp4"
-    write_video(source, LONG, LONG.height, LONG.width)
+    scene = Scene(height=480, width=640, n_frames=LONG_SECONDS * rate, n_objects=8, n_lamps=3, seed=5)
+    write_video(source, scene, rate)
     print(f"rendered {source.stat().st_size / 1e6:.0f} MB", flush=True)
     show(results, "ten minutes of 640 x 480, 1 GB", run(source, place / "long", "--max-memory", "1GB"))
 
 
+Experiment = Callable[[Results, Path], None]
+EXPERIMENTS: dict[str, Experiment] = {"vtest": vtest, "model": model, "long": long}
+
+
 def main() -> None:
-    experiments = {"vtest": vtest, "model": model, "long": long}
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="*", choices=[*experiments, []], default=[])
+    parser.add_argument("what", nargs="*", metavar="vtest, model or long", default=list(EXPERIMENTS))
+    parser.add_argument("--rate", type=int, default=5, help="frames a second of the long video (default: 5)")
     parser.add_argument(
         "--place", type=Path, help="where videos and results go; the default is removed afterwards"
     )
     arguments = parser.parse_args()
-    names = arguments.what or list(experiments)
-    results = Results("separate_video", {"what": names})
+    if unknown := set(arguments.what) - set(EXPERIMENTS):
+        parser.error(f"{unknown} must be among {', '.join(EXPERIMENTS)}")
+    experiments: dict[str, Experiment] = {**EXPERIMENTS, "long": partial(long, rate=arguments.rate)}
+    results = Results("separate_video", {"what": arguments.what, "rate": arguments.rate})
     with tempfile.TemporaryDirectory() as temporary:
-        for name in names:
+        for name in arguments.what:
             experiments[name](results, arguments.place or Path(temporary))
 
 

@@ -150,6 +150,16 @@ def test_image_folder_keeps_its_names(tmp_path):
     assert set(np.unique(mask)) <= {0, 255}
 
 
+def test_bars_fit_a_narrow_terminal(video, tmp_path, monkeypatch, capsys):
+    """Nothing is cut off with three dots."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(video, "-o", tmp_path / "out", "--no-report") == 0
+    said = capsys.readouterr().out
+    assert "…" not in said
+    for words in ("Decoding", "frame 80 of 80", "pass ", "objective", "rank", "Writing"):
+        assert words in said
+
+
 def test_score_of_what_was_written(separated, tmp_path, capsys):
     labels = scene().masks.astype(np.uint8) * 255
     write_images(tmp_path / "truth", labels)
@@ -255,12 +265,21 @@ def test_what_a_model_refuses(separated, tmp_path, capsys):
         ((tmp_path / "other.npy", "--model", separated), "128 × 96 gray frames. Got 70 × 96 gray"),
         ((tmp_path / "other.npy", "--model", tmp_path / "nowhere"), "nowhere"),
         ((tmp_path / "other.npy", "--model", separated, "--sample", "0.5"), "--model brings its own"),
+        ((tmp_path / "other.npy", "--model", separated, "--tol", "0.1"), "--model solves nothing"),
     ]:
         assert run(*words, "-o", tmp_path / "out") == 2
         error = capsys.readouterr().err
         assert says in error
         assert error.count("\n") == 1
         assert names(tmp_path) == {"other.npy"}
+
+
+@pytest.mark.parametrize("model", ["", "result", "result.npz"])
+def test_a_model_is_not_overwritten(video, separated, capsys, model):
+    before = (separated / "result.npz").read_bytes()
+    assert run(video, "-o", separated, "--model", separated / model, "--force") == 2
+    assert "has the model in it" in capsys.readouterr().err
+    assert (separated / "result.npz").read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -286,6 +305,7 @@ def test_words_that_are_no_size(text):
         (["--vote", "4"], "--vote"),
         (["--start", "soon"], "moment"),
         (["--start", "90"], "--start"),
+        (["--start", "79"], "at least 2 frames"),
         (["--delta", "-1"], "delta"),
         (["--method", "magic"], "method"),
         (["--max-memory", "much"], "--max-memory"),
@@ -305,6 +325,10 @@ def bad_inputs(folder):
     """Every input of which nothing good can come, by what it is."""
     whole = write_video(folder / "whole.mp4", scene().frames)
     avi = write_video(folder / "whole.avi", scene().frames, "mpeg4")
+    np.savez_compressed(folder / "whole.npz", frames=scene().frames)
+    damaged = bytearray((folder / "whole.npz").read_bytes())
+    damaged[len(damaged) // 2 : len(damaged) // 2 + 1000] = bytes(1000)
+    (folder / "damaged.npz").write_bytes(damaged)
     text = folder / "text.mp4"
     text.write_text("not a video")
     (folder / "empty").mkdir()
@@ -314,6 +338,7 @@ def bad_inputs(folder):
         "mp4 cut by a third": (cut(whole, folder / "cut.mp4", 2 / 3), "cut.mp4"),
         "avi cut by a third": (cut(avi, folder / "cut.avi", 2 / 3), "of 80 declared"),
         "text": (text, "text.mp4"),
+        "damaged npz": (folder / "damaged.npz", "is damaged at frame"),
         "empty folder": (folder / "empty", "has no images"),
         "corrupt image": (corrupt, "frame5.png"),
         "missing": (folder / "missing.mp4", "No such file"),
@@ -321,7 +346,16 @@ def bad_inputs(folder):
 
 
 @pytest.mark.parametrize(
-    "kind", ["mp4 cut by a third", "avi cut by a third", "text", "empty folder", "corrupt image", "missing"]
+    "kind",
+    [
+        "mp4 cut by a third",
+        "avi cut by a third",
+        "text",
+        "damaged npz",
+        "empty folder",
+        "corrupt image",
+        "missing",
+    ],
 )
 def test_bad_input_is_one_line_and_nothing_written(tmp_path, capfd, kind):
     source = tmp_path / "in"
@@ -375,6 +409,8 @@ def test_a_full_disk(mounted, tmp_path, capfd, words):
     assert run(tmp_path / "long.npy", "-o", place / "out", "--quiet", "--max-seconds", 1, *words) == 2
     error = capfd.readouterr().err.strip().splitlines()
     assert "No space left" in error[-1]
+    assert str(place / "out") in error[-1]
+    assert ".part" not in error[-1]
     assert len(error) == 1
     assert names(place) == set()
 
@@ -384,21 +420,25 @@ def test_an_output_that_cannot_be_written(mounted, video, tmp_path, capsys):
     assert run(video, "-o", place / "out") == 2
     assert "Read-only" in capsys.readouterr().err
     (tmp_path / "file").write_text("a file")
-    for target in (tmp_path / "file" / "out", tmp_path / "nowhere" / "out"):
-        assert run(video, "-o", target) == 2
-        assert capsys.readouterr().err.count("\n") == 1
+    for target in (tmp_path / "file" / "out", tmp_path / "nowhere" / "out", tmp_path / "file"):
+        assert run(video, "-o", target, "--force") == 2
+        said = capsys.readouterr()
+        assert said.err.count("\n") == 1
+        assert said.out == ""
+    assert (tmp_path / "file").read_text() == "a file"
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize("stage", ["Decoding", "Solving"])
+@pytest.mark.parametrize("stage", ["Decoding", "Solving", "Writing"])
 def test_interrupted(tmp_path, number, code, stage):
     """Under two seconds and a tile, and nothing is left."""
     rng = np.random.default_rng(0)
     np.save(tmp_path / "noise.npy", rng.integers(0, 256, (250, 240, 320), np.uint8))
     place = tmp_path / "place"
     place.mkdir()
-    # Pure noise with tiny weights does not converge soon; half the pixels missing makes it slower still.
-    words = ["separate", tmp_path / "noise.npy", "-o", place / "out", "--lambdas", "30", "1", "--tol", "1e-9"]
+    # Pure noise with tiny weights does not converge soon; with a huge one all of it is foreground at once.
+    weights = ["1e9", "1"] if stage == "Writing" else ["30", "1"]
+    words = ["separate", tmp_path / "noise.npy", "-o", place / "out", "--lambdas", *weights, "--tol", "1e-9"]
     process = subprocess.Popen(
         [sys.executable, "-m", "rankwolf", *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True, env={**os.environ, "FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "120"},
@@ -424,7 +464,10 @@ def test_interrupted(tmp_path, number, code, stage):
 def test_faces(data_folder, tmp_path):
     """Skin that lies in deep shadow is lit in the low-rank part, and the shadow is in the sparse one."""
     target, faces = tmp_path / "out", Path(data_folder) / "faces" / "yaleB01"
-    assert run(faces, "-o", target, "--delta", 0.01, "--quiet", "--no-report") == 0
+    assert run(faces, "-o", target, "--delta", 0.01, "--quiet") == 0
+    page = (target / "report.html").read_text()
+    assert "How much differs" in page
+    assert " moves" not in page
     assert run(faces, "-o", tmp_path / "default", "--quiet", "--no-report") == 0
     by_default = summary_of(tmp_path / "default")
     assert by_default["weights_from"] == "photographs"

@@ -24,16 +24,16 @@ class Bars:
 
     def __enter__(self) -> Self:
         if self._talks:
-            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
             from rankwolf.callbacks import ProgressBar
 
             self._gap = ProgressBar(self._tol)
+            # What the solver says is 50 characters long: with the rest it fits into a terminal of 80.
             self._progress = Progress(
-                TextColumn("{task.description:<9}"), BarColumn(bar_width=24), TextColumn("{task.fields[state]}"),
-                TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+                TextColumn("{task.description}"), BarColumn(bar_width=10), TextColumn("{task.fields[state]}"),
+                TextColumn("{task.fields[clock]}"), TimeRemainingColumn(compact=True, elapsed_when_finished=True),
             )  # fmt: skip
-            self._progress.start()
         return self
 
     def __exit__(
@@ -46,8 +46,10 @@ class Bars:
     def stage(self, name: str, total: int | None) -> None:
         """A new bar; the one before is full."""
         if self._progress is not None:
+            if self._task is None:
+                self._progress.start()  # not before: an input that cannot be opened should be one line
             self._close()
-            self._task = self._progress.add_task(STAGES[name], total=total, state="")
+            self._task = self._progress.add_task(STAGES[name], total=total, state="", clock="left")
 
     def advance(self, count: int) -> None:
         """Move the bar of frames or rows."""
@@ -69,4 +71,5 @@ class Bars:
     def _close(self) -> None:
         if self._progress is not None and self._task is not None:
             task = self._progress.tasks[self._task]
-            self._progress.update(self._task, total=task.completed or 1.0, completed=task.completed or 1.0)
+            done = task.completed or 1.0
+            self._progress.update(self._task, total=done, completed=done, clock="in")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import json
 import os
 import shlex
@@ -20,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+DEFAULT_TOL = 1e-3
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +43,10 @@ def add_solving_options(group: argparse._ArgumentGroup) -> None:
     """How to solve, for every command that does; the weights are the command's own business."""
     group.add_argument("--method", default="auto", help="the solver (default: %(default)s)")
     group.add_argument(
-        "--tol", type=float, default=1e-3, help="certified relative gap to reach (default: %(default)s)"
+        "--tol",
+        type=float,
+        default=DEFAULT_TOL,
+        help="certified relative gap to reach (default: %(default)s)",
     )
     group.add_argument(
         "--checkpoint", type=Path, metavar="FILE", help="keep the solver's state in this file as it goes on"
@@ -166,6 +172,8 @@ def whole_folder(target: Path, *, force: bool) -> Iterator[Path]:
     there already, and other files in it are left alone.
     """
     check_target(target, force)
+    if os.path.lexists(target) and not target.is_dir():
+        raise ValueError(f"The output {str(target)!r} is a file. Give the name of a folder.")
     temporary = _temporary_folder(target)
     try:
         temporary.chmod(0o777 & ~_umask())
@@ -178,6 +186,8 @@ def whole_folder(target: Path, *, force: bool) -> Iterator[Path]:
                 _replace(part, target / part.name)
         else:
             os.replace(temporary, target)
+    except OSError as error:
+        raise _renamed(error, temporary, target) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -203,6 +213,16 @@ def _temporary_folder(target: Path) -> Path:
         return Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part"))
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(target.parent)) from error
+
+
+def _renamed(error: OSError, temporary: Path, target: Path) -> OSError:
+    """An error of the temporary folder, with the name that the user gave; a full disk often names nothing at all."""
+    name = error.filename
+    if name is None and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        name = str(target)
+    elif isinstance(name, str) and Path(name).is_relative_to(temporary):
+        name = str(target / Path(name).relative_to(temporary))
+    return error if error.errno is None else OSError(error.errno, error.strerror, name)
 
 
 def _flush(path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankwolf.cli.bars import Bars
 from rankwolf.cli.common import (
+    DEFAULT_TOL,
     Output,
     add_force_option,
     add_output_options,
@@ -207,10 +208,8 @@ def job_of(arguments: argparse.Namespace) -> Job:
         raise ValueError(f"--sample must be above 0 and at most 1. Got {arguments.sample:g} instead.")
     if arguments.vote is not None and (arguments.vote < 1 or arguments.vote % 2 == 0):
         raise ValueError(f"--vote must be odd and at least 1. Got {arguments.vote} instead.")
-    if arguments.model is not None and arguments.checkpoint is not None:
-        raise ValueError("--model does not solve: there is nothing to keep in a --checkpoint.")
-    if arguments.model is not None and (arguments.mask is not None or arguments.sample is not None):
-        raise ValueError("--model brings its own region of interest: --mask and --sample do not go with it.")
+    if arguments.model is not None:
+        check_model_options(arguments)
     return Job(
         source=arguments.input,
         selection=Selection(
@@ -251,18 +250,30 @@ def job_of(arguments: argparse.Namespace) -> Job:
     )
 
 
+def check_model_options(arguments: argparse.Namespace) -> None:
+    """What a model has decided already cannot be asked for; and the model itself is not to be overwritten."""
+    if arguments.mask is not None or arguments.sample is not None:
+        raise ValueError("--model brings its own region of interest: --mask and --sample do not go with it.")
+    if (arguments.method, arguments.tol, arguments.max_seconds) != ("auto", DEFAULT_TOL, None):
+        raise ValueError("--model solves nothing: --method, --tol and --max-seconds do not go with it.")
+    if arguments.checkpoint is not None:
+        raise ValueError("--model does not solve: there is nothing to keep in a --checkpoint.")
+    if arguments.output.resolve() in (arguments.model.resolve(), arguments.model.resolve().parent):
+        raise ValueError(f"The output {str(arguments.output)!r} has the model in it. Give another folder.")
+
+
 def story(summary: dict[str, Any], target: Path, has_page: bool) -> list[str]:
     """What happened, in a few lines."""
-    seconds, lines = summary["seconds"], []
+    seconds, share, lines = summary["seconds"], f"{summary['moving_share']:.1%}", []
     if "rank" in summary:
         lines.append(
-            f"{summary['frames']} frames, background of rank {summary['rank']}, {summary['moving_share']:.1%} moves; "
+            f"{summary['frames']} frames, background of rank {summary['rank']}, {share} in the mask; "
             f"certified gap {summary['relative_gap']:.2g} after {summary['passes']} passes."
         )
         if summary["status"] != "GAP_REACHED":
             lines.append(summary["status_says"])
     else:
-        lines.append(f"{summary['frames']} frames by the model, {summary['moving_share']:.1%} moves.")
+        lines.append(f"{summary['frames']} frames by the model, {share} in the mask.")
     split = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items() if name != "total")
     lines.append(
         f"{seconds['total']:.1f} s ({split}): {summary['frames_per_second']:.1f} frames a second, at most "

@@ -26,11 +26,14 @@ def solve_facts(fit: Decomposition) -> list[Fact]:
 def solve_charts(fit: Decomposition) -> list[dict[str, Any]]:
     """Singular values, objective and gap of any decomposition, for any page."""
     history = fit.history
-    seconds = [record.seconds for record in history]
+    # The proof at the end belongs to no iteration, and is what the run ended with.
+    seconds = [*(record.seconds for record in history), fit.seconds]
+    gaps = [*(record.relative_gap for record in history), fit.relative_gap]
+    objectives = [*(record.objective for record in history), fit.objective]
     values = [float(s) for s in fit.low_rank.s]
     dots = len(history) <= 60
-    best = min((record.objective for record in history), default=0.0)
-    above = [record.objective / best - 1.0 if best else 0.0 for record in history]
+    best = min(objectives)
+    above = [objective / best - 1.0 if best else 0.0 for objective in objectives]
     return [
         {
             "title": "Singular values of L",
@@ -44,7 +47,7 @@ def solve_charts(fit: Decomposition) -> list[dict[str, Any]]:
             "title": "Convergence",
             "chart": figures.line_chart(
                 [
-                    figures.Series("certified gap", seconds, [r.relative_gap for r in history], dots=dots),
+                    figures.Series("certified gap", seconds, gaps, dots=dots),
                     figures.Series("above the last objective", seconds, above, dots=dots),
                 ],
                 "seconds", "relative to the objective", log_y=True,

@@ -134,10 +134,11 @@ def video_page(
         shown=_shown(album, shots, summary),
         strip=sorted(i for i in order[:STRIP] if shots[i].activity > 0.0),
         foreground=FOREGROUND[summary["foreground"]],
+        verb=_verb(summary),
         threshold=summary["threshold"],
         activity_chart=figures.line_chart(
             [figures.Series("moving", times.tolist(), [100.0 * share for share in activity])],
-            "frame", "per cent that moves",
+            "frame", f"per cent that {_verb(summary)}",
         ),
         chart_height=[figures.TOP, figures.HEIGHT - figures.BOTTOM],
         charts=_charts(summary, fit, residuals),
@@ -168,7 +169,7 @@ def _charts(
                 [figures.Series("share of pixels", range(len(shares)), shares.tolist())],
                 "|frame − background| in gray levels", "share of all pixels", log_y=True, marks=marks,
             ),
-            "why": f"The residual's noise is {summary['residual_noise']:.2f} gray levels; what lies far beyond moves.",
+            "why": f"The residual's noise is {summary['residual_noise']:.2f} gray levels, 1.4826 times the median.",
         })  # fmt: skip
     return charts if fit is None else charts + solve_charts(fit)
 
@@ -186,12 +187,22 @@ def _facts(summary: Mapping[str, Any], fit: Decomposition | None) -> list[Fact]:
     facts = [] if fit is None else solve_facts(fit)
     return [
         *facts,
-        Fact("moving", percent(summary["moving_share"]), f"threshold {summary['threshold']:.1f} gray levels"),
+        Fact(
+            "in the mask" if summary["photographs"] else "moving",
+            percent(summary["moving_share"]),
+            f"threshold {summary['threshold']:.1f} gray levels",
+        ),
         Fact("whole run", duration(seconds["total"]), split),
     ]
+
+
+def _verb(summary: Mapping[str, Any]) -> str:
+    """Nothing moves in photographs: what is in the mask is a shadow, a highlight, a scratch."""
+    return "differs" if summary["photographs"] else "moves"
 
 
 def _shown(album: Album, shots: Sequence[Shot], summary: Mapping[str, Any]) -> str:
     if album.window == 1:
         return "every frame"
-    return f"{len(shots)} of {summary['frames']:,} frames: of each {album.window} the one in which most moves"
+    which = f"of each {album.window} the one in which most {_verb(summary)}"
+    return f"{len(shots)} of {summary['frames']:,} frames: {which}"

@@ -28,6 +28,11 @@ from rankwolf.video.reading import Reader
 Array = np.ndarray[Any, np.dtype[Any]]
 
 SHRINKAGE = 0.1
+SAMPLED_COLUMNS = 32768
+# Of the length of a frame: Newton's next step would be the square of it.
+TOL = 1e-3
+# Of the summary beside the result.
+NEEDED = ("height", "width", "channels", "residual_noise", "photographs")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +45,7 @@ class Model:
     lambda_S: float
     residual_noise: float
     picture: Picture
+    photographs: bool = False
 
     @classmethod
     def load(cls, path: Path) -> Model:
@@ -58,7 +64,8 @@ class Model:
         if picture.columns != fit.low_rank.shape[1]:
             raise ValueError(f"The model {str(file)!r} and the summary beside it do not belong together.")
         right = np.ascontiguousarray(fit.low_rank.factors()[1], np.float32)
-        return cls(file, right, *fit.lambdas, float(settings["residual_noise"]), picture)
+        noise, photographs = float(settings["residual_noise"]), bool(settings["photographs"])
+        return cls(file, right, *fit.lambdas, noise, picture, photographs)
 
     def check(self, reader: Reader) -> Picture:
         """The geometry, if the new frames have it."""
@@ -71,11 +78,21 @@ class Model:
             )
         return mine
 
+    def fit(self, frames: Array) -> Array:
+        """The coefficients (b, rank) of rows (b, columns).
+
+        A few pixels are enough to come within a fraction of a gray level; starting there, all of them take a third of
+        the time.
+        """
+        every, ridge = -(-frames.shape[1] // SAMPLED_COLUMNS), SHRINKAGE * self.lambda_L
+        start = fit_rows(frames[:, ::every], self.right[::every], ridge / every, self.lambda_S, tol=TOL)
+        return fit_rows(frames, self.right, ridge, self.lambda_S, start=start, tol=TOL)
+
 
 def _summary(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        return {key: content[key] for key in ("height", "width", "channels", "residual_noise")}
+        return {key: content[key] for key in NEEDED}
     except FileNotFoundError:
         raise ValueError(
             f"The model needs the file {str(path)!r} that 'rankwolf separate' wrote beside it."
@@ -90,7 +107,5 @@ def blocks_by_model(model: Model, reader: Reader, rows_at_once: int) -> Iterator
     first = 0
     while batch := list(islice(rows, rows_at_once)):
         frames = np.stack(batch)
-        ridge = SHRINKAGE * model.lambda_L
-        left = fit_rows(frames.astype(np.float32), model.right, ridge, model.lambda_S, tol=1e-4)
-        yield Block(first, frames, None, left @ model.right.T)
+        yield Block(first, frames, None, model.fit(frames.astype(np.float32)) @ model.right.T)
         first += len(batch)

@@ -63,7 +63,7 @@ class Picture:
 
 
 def read_region(path: Path, height: int, width: int) -> Array:
-    """A region of interest from an image: True where it is not black. It is resized to the frames, without blending."""
+    """A region of interest from an image: True where it is white. It is resized to the frames, without blending."""
     from PIL import Image
 
     from rankwolf.video.reading.image_folder import open_image

@@ -141,6 +141,7 @@ class Outcome:
     fit: Decomposition | None = None
     frame_noise: float | None = None
     weights: str | None = None
+    photographs: bool = False
     residual_noise: float = 0.0
     level: float = 0.0
     format: str = ""
@@ -199,11 +200,14 @@ def _solve_all(outcome: Outcome, folder: Path, observer: Observer, look: Any) ->
                 sample_entries(len(frames), fraction, present, job.solve.seed)
         outcome.on_disk = frames.on_disk
         _note_losses(outcome)
+        if len(frames) < 2:
+            raise ValueError("A background needs at least 2 frames to be told from the rest. Got 1 instead.")
         clip = Clip(picture, frames, present)
         with outcome.clock("solve"):
             outcome.fit = fit = solve_clip(clip, job.solve, fraction, observer)
         outcome.frame_noise = clip.noise
-        outcome.weights = job.solve.rule or ("noise" if clip.is_video else "photographs")
+        outcome.photographs = not clip.is_video
+        outcome.weights = job.solve.rule or ("photographs" if outcome.photographs else "noise")
         _measure_residual(outcome, sample_residual(frames, present, fit.low_rank, picture))
         with outcome.clock("write"):
             observer.stage("write", len(frames))
@@ -220,7 +224,7 @@ def _measure_residual(outcome: Outcome, sample: Array) -> None:
 
 def _apply_model(model: Model, outcome: Outcome, folder: Path, observer: Observer, look: Any) -> None:
     """Frames that the model has not seen: decoded, fitted and written block by block, never held as a whole."""
-    outcome.residual_noise = model.residual_noise
+    outcome.residual_noise, outcome.photographs = model.residual_noise, model.photographs
     outcome.level = outcome.job.rule.level(model.residual_noise)
     observer.stage("write", outcome.reader.expected)
     with outcome.clock("separate"):
@@ -238,12 +242,22 @@ def _write(outcome: Outcome, blocks: Iterator[Block], lambda_S: float, folder: P
     job, reader, picture = outcome.job, outcome.reader, outcome.picture
     separator = Separator(picture, lambda_S, outcome.level, job.rule, job.style)
     rate = None if reader.rate is None else reader.rate / job.selection.every
-    names = [] if reader.names is None else [Path(reader.names[k]).stem for k in reader.numbers]
+    names = [] if reader.names is None else picture_names([reader.names[k] for k in reader.numbers])
     sinks = {
         name: open_sink(folder, name, outcome.format, picture.height, picture.width, rate, names)
         for name in NAMES
     }
     write_pictures(blocks, separator, sinks, look, check_threads(job.solve.n_threads))
+
+
+def picture_names(names: list[str]) -> list[str]:
+    """Without their endings, unless two images differ in nothing else.
+
+    >>> picture_names(["1.jpg", "2.jpg"]), picture_names(["1.jpg", "1.png"])
+    (['1', '2'], ['1.jpg', '1.png'])
+    """
+    stems = [Path(name).stem for name in names]
+    return stems if len(set(stems)) == len(stems) else names
 
 
 def _save(fit: Decomposition, picture: Picture, folder: Path) -> None:

@@ -33,6 +33,7 @@ def summarize(outcome: Outcome) -> dict[str, Any]:
         "format": outcome.format,
         "foreground": job.style,
         "frame_noise": outcome.frame_noise,
+        "photographs": outcome.photographs,
         "weights_from": outcome.weights,
         "residual_noise": outcome.residual_noise,
         "threshold": outcome.level,

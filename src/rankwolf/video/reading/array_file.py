@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -27,7 +28,7 @@ class ArrayReader(Reader):
     def _open(self) -> tuple[Any, tuple[int, ...]]:
         """The frames, one after the other, and the shape of them all; nothing is read yet."""
         try:
-            frames, shape = _npz(self._path) if self._path.suffix == ".npz" else _npy(self._path)
+            frames, shape = _npz(self._path) if self._path.suffix.lower() == ".npz" else _npy(self._path)
         except (ValueError, zipfile.BadZipFile, EOFError) as error:
             raise ValueError(f"{str(self._path)!r} is not an array of frames: {error}") from error
         return frames, shape
@@ -102,8 +103,12 @@ def _stream(path: Path, member: zipfile.ZipInfo) -> Iterator[Array]:
     with zipfile.ZipFile(path) as archive, archive.open(member) as file:
         shape, dtype = _header(file)
         size = int(np.prod(shape[1:])) * dtype.itemsize
-        for _ in range(shape[0]):
-            yield np.frombuffer(file.read(size), dtype).reshape(shape[1:])
+        for number in range(shape[0]):
+            try:
+                content = file.read(size)
+            except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+                raise ValueError(f"{str(path)!r} is damaged at frame {number}: {error}") from error
+            yield np.frombuffer(content, dtype).reshape(shape[1:])
 
 
 def _check_shape(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,0 +1,200 @@
+"""A video that does not fit in memory, from a Zarr store: ``python -m benchmarks.on_disk --gigabytes 32``.
+
+Renders an HD scene (a background of rank 3, moving blocks, noise) into an uncompressed Zarr array of float32, frames by
+pixels, in chunks of all frames of half a line of pixels; separates it to a certified gap of 1e-2 with
+``max_memory="2GB"`` in a process of its own; and holds the speed of its passes against two bounds that are measured in
+the same run: the disk's sequential speed, from plain reads of the store's files, and the processors' speed, from the
+same passes over a part of the matrix in memory. The page cache is dropped before each reading, where that is allowed.
+The store is removed at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import rankwolf as rw
+from benchmarks.harness.machine import PeakMemory
+from benchmarks.harness.results import Results
+from rankwolf.weights import Noise, weights_for_noise
+
+Array = np.ndarray[Any, np.dtype[Any]]
+WIDTH, FRAMES, OBJECTS, SIGMA, TOL = 1920, 3840, 8, 2.0, 1e-2
+CHUNK = WIDTH // 2
+
+
+@dataclass(frozen=True)
+class Hall:
+    """A camera of 1920 pixels a line and as many lines as the size asks for, for 3840 frames."""
+
+    height: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return FRAMES, self.height * WIDTH
+
+    @property
+    def lambdas(self) -> tuple[float, float]:
+        return weights_for_noise(Noise(SIGMA, 0.02), self.shape, 1.0)
+
+    def paths(self) -> tuple[Array, Array]:
+        """Where each object's corner is in each frame: (line, pixel)."""
+        rng, t = np.random.default_rng(1), np.arange(FRAMES)
+        speed, start = rng.uniform(0.3, 1.5, OBJECTS), rng.uniform(0, WIDTH, OBJECTS)
+        lines = self.height * rng.random(OBJECTS)[:, None] + 0.1 * self.height * np.sin(
+            t / 200.0 + start[:, None]
+        )
+        return lines.astype(int), (start[:, None] + speed[:, None] * t).astype(int) % WIDTH
+
+    def render(self, array: Any) -> None:
+        """Line by line: all frames of it at a time."""
+        rng, t = np.random.default_rng(0), np.arange(FRAMES)
+        light = np.stack([np.ones(FRAMES), np.sin(t / 500.0), (t > FRAMES // 3) * 1.0], axis=1).astype(
+            np.float32
+        )
+        table = SIGMA * rng.standard_normal(2**22 + WIDTH * 4096, np.float32)
+        lines, pixels = self.paths()
+        high, wide = max(2, self.height // 12), WIDTH // 16
+        for y in range(self.height):
+            texture = rng.uniform(40.0, 120.0, (3, WIDTH)).astype(np.float32) * np.array(
+                [[1.0], [0.1], [0.2]], np.float32
+            )
+            line = light @ texture
+            start = int(rng.integers(2**22))
+            line += table[start : start + line.size].reshape(line.shape)
+            for k in range(OBJECTS):
+                for frame in np.flatnonzero((lines[k] <= y) & (y < lines[k] + high)):
+                    line[frame, pixels[k, frame] : pixels[k, frame] + wide] = 150.0 + 10.0 * k
+            array[:, y * WIDTH : (y + 1) * WIDTH] = line
+
+
+def drop_caches() -> bool:
+    try:
+        os.sync()
+        Path("/proc/sys/vm/drop_caches").write_text("3")
+    except OSError:
+        return False
+    return True
+
+
+def sequential_speed(store: Path, most_bytes: float) -> float:
+    """Bytes a second of plain reads of the store's files, one after the other."""
+    drop_caches()
+    files = sorted(path for path in store.rglob("*") if path.is_file() and path.stat().st_size > 10**6)
+    buffer, done, started = bytearray(8 * 2**20), 0, time.perf_counter()
+    for path in files:
+        with path.open("rb", buffering=0) as file:
+            while count := file.readinto(buffer):
+                done += count
+        if done > most_bytes:
+            break
+    return done / (time.perf_counter() - started)
+
+
+def processor_speed(array: Any, hall: Hall) -> float:
+    """Bytes a second of the hybrid's passes over a part of the matrix that is in memory."""
+    part = np.asarray(array[:, : min(40_000, hall.shape[1])])
+    lambda_L, lambda_S = hall.lambdas
+    scaled = (lambda_L * (part.shape[1] / hall.shape[1]) ** 0.5, lambda_S)
+    fit = rw.decompose(part, lambdas=scaled, tol=0.0, max_iter=6, rng=0)
+    first, last = fit.history[1], fit.history[-1]
+    return part.nbytes * (last.passes - first.passes) / (last.seconds - first.seconds)
+
+
+def separate(store: str, lambdas: list[float], max_memory: str) -> dict[str, Any]:
+    """The run itself, in a fresh process."""
+    import zarr
+
+    array = zarr.open_array(store, mode="r")
+    with PeakMemory() as memory:
+        started = time.perf_counter()
+        fit = rw.decompose(
+            array, lambdas=(lambdas[0], lambdas[1]), tol=TOL, max_memory=max_memory, rng=0,
+            callback=lambda record: print(record, file=sys.stderr, flush=True),
+        )  # fmt: skip
+        seconds = time.perf_counter() - started
+    from_disk = next(
+        int(line.split()[1])
+        for line in Path("/proc/self/io").read_text().splitlines()
+        if line.startswith("read_bytes")
+    )
+    return {
+        "objective": fit.objective, "relative_gap": fit.relative_gap, "proved": fit.gap_is_proved,
+        "rank": fit.low_rank.rank, "status": fit.status.name, "passes": fit.passes, "seconds": seconds,
+        "peak_bytes": memory.total, "from_disk_bytes": from_disk,
+        "history": [[record.passes, record.seconds, record.relative_gap, record.bytes_read] for record in fit.history],
+    }  # fmt: skip
+
+
+def report(answer: dict[str, Any], size: float, disk: float, processors: float) -> None:
+    bound, name = min((disk, "the disk"), (processors, "the processors"))
+    history = answer["history"]
+    passes, seconds = history[-1][0] - history[0][0], history[-1][1] - history[0][1]
+    pace = (history[-1][3] - history[0][3]) / seconds if passes else history[0][3] / history[0][1]
+    print(
+        f"gap {answer['relative_gap']:.2e} ({'proved' if answer['proved'] else 'not proved'}), rank {answer['rank']}, "
+        f"{answer['passes']} passes in {answer['seconds']:.0f} s over {size / 1e9:.1f} GB; peak "
+        f"{answer['peak_bytes'] / 1e9:.2f} GB; {answer['from_disk_bytes'] / 1e9:.0f} GB came from the disk"
+    )
+    print(
+        f"passes of the solver read {pace / 1e6:.0f} MB/s; the disk alone {disk / 1e6:.0f}, the processors alone "
+        f"{processors / 1e6:.0f}: {pace / bound:.0%} of what {name} allow{'s' if name == 'the disk' else ''}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gigabytes", type=float, default=32.0)
+    parser.add_argument("--max-memory", default="2GB")
+    parser.add_argument("--place", type=Path, help="where the store goes; default: TMPDIR")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        print(json.dumps(separate(**json.loads(arguments.child))))
+        return
+    import zarr
+
+    hall = Hall(max(16, round(arguments.gigabytes * 1e9 / (4 * FRAMES * WIDTH))))
+    size = 4.0 * hall.shape[0] * hall.shape[1]
+    with tempfile.TemporaryDirectory(dir=arguments.place, prefix="rankwolf-on-disk-") as folder:
+        if shutil.disk_usage(folder).free < 1.15 * size:
+            raise SystemExit(
+                f"{size / 1e9:.0f} GB do not fit on the disk of {folder}: give fewer --gigabytes."
+            )
+        store, started = Path(folder) / "scene.zarr", time.perf_counter()
+        array = zarr.create_array(
+            str(store), shape=hall.shape, dtype=np.float32, chunks=(FRAMES, CHUNK), compressors=None
+        )
+        hall.render(array)
+        print(
+            f"rendered {size / 1e9:.1f} GB, {hall.shape}, in {time.perf_counter() - started:.0f} s",
+            flush=True,
+        )
+        disk = sequential_speed(store, min(size, 6e9))
+        processors = processor_speed(array, hall)
+        dropped = drop_caches()
+        request = json.dumps(
+            {"store": str(store), "lambdas": hall.lambdas, "max_memory": arguments.max_memory}
+        )
+        child = [sys.executable, "-m", "benchmarks.on_disk", "--child", request]
+        answer = json.loads(subprocess.run(child, stdout=subprocess.PIPE, text=True, check=True).stdout)
+        disk = (disk + sequential_speed(store, min(size, 6e9))) / 2.0
+        Results("on_disk", {"gigabytes": arguments.gigabytes, "max_memory": arguments.max_memory}).add(
+            {**answer, "bytes": size, "disk": disk, "processors": processors, "caches_dropped": dropped}
+        )
+        report(answer, size, disk, processors)
+
+
+if __name__ == "__main__":
+    main()
