@@ -101,7 +101,9 @@ def main() -> None:
             f"{result['seconds']:6.2f} s, {result['passes']} passes, objective off by {result['difference']:.1e}"
         )
     wrong = [result for result in results if not result["difference"] <= 1e-10]
-    print(f"{len(results) - len(wrong)} of {len(results)} runs of {options.method} ended with the same objective")
+    print(
+        f"{len(results) - len(wrong)} of {len(results)} runs of {options.method} ended with the same objective"
+    )
     if options.output:
         options.output.write_text(json.dumps(results, indent=1))
     raise SystemExit(1 if wrong else 0)

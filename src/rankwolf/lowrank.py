@@ -113,7 +113,7 @@ class LowRank:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False:
             raise ValueError("A LowRank has no dense form to share: np.asarray(L) makes one.")
-        dense: Array = self[:]
+        dense: Array = np.asarray(self[:])
         return dense if dtype is None else dense.astype(dtype, copy=False)
 
     def __repr__(self) -> str:

@@ -174,7 +174,9 @@ class DistributedResidual(ThresholdedResidual):
         import dask
 
         blocks = self.to_dask().to_delayed()
-        made = dask.compute([[dask.delayed(scipy.sparse.csr_array)(block) for block in row] for row in blocks])[0]
+        made = dask.compute(
+            [[dask.delayed(scipy.sparse.csr_array)(block) for block in row] for row in blocks]
+        )[0]
         return scipy.sparse.csr_array(scipy.sparse.block_array(made, format="csr", dtype=self.dtype))
 
 
