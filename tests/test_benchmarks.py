@@ -158,7 +158,7 @@ def test_tables_of_the_paper_on_small_data(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(data, "matrix", lambda name, dtype: matrix.copy())
     table = paper_tables.PaperTable(
         "trial", (1.0, 0.6), {"yaleB01": {"fw-t": (30, 900), "ista": (20, 50), "fista": (10, 20)}},
-        dict.fromkeys(paper_tables.METHODS, paper_tables.Tolerance(1000, None, 0.1)),
+        dict.fromkeys(paper_tables.METHODS, paper_tables.Tolerance(1000, None, 0.1)), repeats=3,
     )  # fmt: skip
     rows = paper_tables.run(table, ["--output", str(tmp_path / "t.json"), "--threads", "1"])
     assert [row["within"] for row in rows if row["rho"] == 1.0] == [True, True, True]
@@ -166,6 +166,11 @@ def test_tables_of_the_paper_on_small_data(tmp_path, monkeypatch, capsys):
     by_method = {(row["method"], row["rho"]): row for row in rows}
     assert by_method["fw-t", 1.0]["status"] == "PAPER_RULE"
     for rho in (1.0, 0.6):
+        assert (
+            by_method["fw-t", rho]["least"]
+            <= by_method["fw-t", rho]["ours"]
+            <= by_method["fw-t", rho]["most"]
+        )
         assert by_method["fista", rho]["objective"] <= by_method["fw-t", rho]["objective"]
     assert "MISS" in capsys.readouterr().out
 

@@ -20,7 +20,7 @@ AIM_SLOPE = 1.1
 def measure(session: Session) -> None:
     ours, full = session.options.ours, session.options.full
     for frames in FRAMES if full else FRAMES[:4]:
-        parameters = {"height": 128, "width": 160, "frames": frames, "dtype": "float32"}
+        parameters = {"height": 128, "width": 160, "frames": frames, "dtype": "float32", "delta": None}
         for name, iterations in ((ours, 15), ("fw-t", 15), ("fista", 5), ("ista", 5)):
             if not full and frames > 1000 and iterations == 5:
                 continue  # minutes for two points of a curve

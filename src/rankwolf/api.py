@@ -61,7 +61,8 @@ def decompose(
         Default: the paper's rule, λ_L = δρ‖P_Ω M‖_F and λ_S = δ√ρ‖P_Ω M‖_F/√max(m, n), ρ the observed fraction.
     delta : float or "auto"
         δ of that rule: smaller keeps more rank in L, and leaves more noise in S. The paper uses 1e-3 for video and 1e-2
-        for faces. ``"auto"`` estimates the noise in X and sets both weights from it (:mod:`rankwolf.weights`).
+        for faces. ``"auto"`` estimates the noise in X and sets both weights from it (:mod:`rankwolf.weights`): for
+        tables, not for video, where what moves is not independent from pixel to pixel.
     radii : (τ_L, τ_S), optional
         Solve the norm-constrained problem instead.
     method : str or Solver

@@ -247,7 +247,7 @@ class Decomposition:
             f"Decomposition of {m} × {n} by {self.method} ({weights})\n"
             f"  L of rank {self.low_rank.rank}, S with {self.sparse.nnz:,} non-zeros ({share:.1%})\n"
             f"  objective {self.objective:.6g}, relative gap {self.relative_gap:.2g}\n"
-            f"  {self.n_iter} iterations, {self.passes} passes, {self.seconds:.2f} s\n"
+            f"  {self.n_iter} iteration{'' if self.n_iter == 1 else 's'}, {self.passes} passes, {self.seconds:.2f} s\n"
             f"  {self.status.value}"
         )
 

@@ -63,7 +63,10 @@ class DeltaSearch:
         mean, spread = self.errors.mean(axis=1), self.errors.std(axis=1)
         ax.errorbar(self.deltas, mean, yerr=spread, marker="o", capsize=3, label="error on hidden entries")
         ax.axvline(self.delta, color="tab:red", linestyle="--", label=f"δ = {self.delta:.3g}")
-        ax.set(xscale="log", xlabel="δ", ylabel="mean absolute error")
+        if self.simplest_delta != self.delta:
+            label = f"δ = {self.simplest_delta:.3g}, much the same"
+            ax.axvline(self.simplest_delta, color="tab:red", linestyle=":", label=label)
+        ax.set(xscale="log", xlabel="δ", ylabel="mean absolute error on hidden entries")
         ranks = ax.twinx()
         ranks.plot(self.deltas, self.ranks, color="tab:gray", marker=".", label="rank of L")
         ranks.set_ylabel("rank of L")

@@ -16,7 +16,7 @@ from rankwolf.files.matrix import Array, LabelledMatrix, Labels
 
 # A table this wide is not a table any more, and pandas would take minutes over it.
 MOST_COLUMNS = 100_000
-MOST_HEADER = 2**24
+MOST_HEADER = 2**22
 INDEX_NAMES = ("", "index", "unnamed: 0")
 MISSING = {"", "na", "n/a", "nan", "null", "none", "#n/a", "-nan", "<na>"}
 
@@ -78,7 +78,7 @@ def _first_rows(address: Address, file: IO[str], kind: str) -> tuple[list[list[s
     lines: list[str] = []
     while len(lines) < 2 and (line := file.readline(MOST_HEADER)):
         if len(line) == MOST_HEADER:
-            raise address.bad("a line of it is longer than 16 MB.")
+            raise address.bad("its first lines are longer than 4 MB.")
         lines += [line] if line.strip() else []
     if not lines:
         raise address.bad("it is empty, without rows.")

@@ -28,6 +28,9 @@ from rankwolf.video.reading import Reader
 Array = np.ndarray[Any, np.dtype[Any]]
 
 SHRINKAGE = 0.1
+SAMPLED_COLUMNS = 32768
+# Of the length of a frame: Newton's next step would be the square of it.
+TOL = 1e-3
 # Of the summary beside the result.
 NEEDED = ("height", "width", "channels", "residual_noise", "photographs")
 
@@ -75,6 +78,16 @@ class Model:
             )
         return mine
 
+    def fit(self, frames: Array) -> Array:
+        """The coefficients (b, rank) of rows (b, columns).
+
+        A few pixels are enough to come within a fraction of a gray level; starting there, all of them take a third of
+        the time.
+        """
+        every, ridge = -(-frames.shape[1] // SAMPLED_COLUMNS), SHRINKAGE * self.lambda_L
+        start = fit_rows(frames[:, ::every], self.right[::every], ridge / every, self.lambda_S, tol=TOL)
+        return fit_rows(frames, self.right, ridge, self.lambda_S, start=start, tol=TOL)
+
 
 def _summary(path: Path) -> dict[str, Any]:
     try:
@@ -94,7 +107,5 @@ def blocks_by_model(model: Model, reader: Reader, rows_at_once: int) -> Iterator
     first = 0
     while batch := list(islice(rows, rows_at_once)):
         frames = np.stack(batch)
-        ridge = SHRINKAGE * model.lambda_L
-        left = fit_rows(frames.astype(np.float32), model.right, ridge, model.lambda_S, tol=1e-4)
-        yield Block(first, frames, None, left @ model.right.T)
+        yield Block(first, frames, None, model.fit(frames.astype(np.float32)) @ model.right.T)
         first += len(batch)
