@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -284,3 +289,35 @@ def test_robust_pca_takes_a_dask_array():
     np.testing.assert_allclose(there.singular_values_, here.singular_values_, rtol=1e-6)
     assert there.noise_scale_ == pytest.approx(here.noise_scale_, rel=1e-6)
     np.testing.assert_allclose(there.transform(as_dask(X[:50])), here.transform(X[:50]), atol=1e-6)
+
+
+def test_the_documented_commands_work(tmp_path):
+    """``dask scheduler`` and ``dask worker`` as processes of their own, in their own folders, on a free port."""
+    text = (Path(__file__).parents[1] / "docs" / "clusters.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"<!-- commands -->\n```sh\n(.*?)```", text, re.S)
+    lines = [line for block in blocks for line in block.splitlines()]
+    assert [line.split()[:2] for line in lines] == [
+        ["dask", "scheduler"],
+        ["dask", "worker"],
+        ["dask", "worker"],
+    ]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    processes = []
+    try:
+        for line in lines:
+            command = [sys.executable, "-m", *line.replace("8786", port).split()]
+            processes.append(
+                subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            )
+        with distributed.Client(f"tcp://127.0.0.1:{port}", timeout=120) as client:
+            client.wait_for_workers(2, timeout=120)
+            fit = rw.decompose(as_dask(scene()), rng=0, tol=1e-4)
+        assert fit.objective == pytest.approx(rw.decompose(scene(), rng=0, tol=1e-4).objective, rel=1e-6)
+        assert (tmp_path / "worker-a").is_dir() and (tmp_path / "worker-b").is_dir()
+    finally:
+        for process in reversed(processes):
+            process.terminate()
+        for process in processes:
+            process.wait(timeout=60)

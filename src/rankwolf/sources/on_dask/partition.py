@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from rankwolf.sources.base import TILE_BYTES, Array, Source, Sums, Task, one_blas_thread
+from rankwolf.sources.base import TILE_BYTES, Array, Source, Sums, Task, one_blas_thread, size_of
 from rankwolf.sources.in_memory import make_tile
 
 
@@ -58,6 +58,9 @@ class Rows:
     number: int = 0
     arrays: dict[int, Array] = field(default_factory=dict)
     answer: Any = None
+
+    def __sizeof__(self) -> int:
+        return size_of(vars(self))
 
 
 @dataclass(frozen=True)
@@ -178,6 +181,9 @@ class RunTask:
 
     task: Task[Any]
     places: tuple[int, ...] = ()
+
+    def __sizeof__(self) -> int:
+        return size_of(vars(self))
 
     def __call__(self, tiles: Tiles, arrays: list[Array], part: Any) -> Any:
         """The sums."""
