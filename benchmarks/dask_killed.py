@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     with (
-        LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         X = matrix(options.rows, options.columns, options.rows // 6)

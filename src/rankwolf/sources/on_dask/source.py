@@ -345,5 +345,5 @@ def _thresholded(data: Array, left: Array | None = None, *, right: Array, thresh
 
 
 def _words(name: str) -> str:
-    """``hybrid-pass`` for HybridPass: what the dashboard shows."""
-    return "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("-")
+    """``hybrid_pass`` for HybridPass. The dashboard shows the part of a key before the first hyphen."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")

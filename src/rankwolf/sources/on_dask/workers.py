@@ -103,7 +103,7 @@ class Cluster(Workers):
         self._client, self._run, self._count = client, uuid4().hex[:8], 0
         self._blocks = client.compute(lazy_blocks)
         self._rows = [
-            client.submit(start_rows, k, block, key=f"rankwolf-rows-{self._run}-{k}", pure=False)
+            client.submit(start_rows, k, block, key=f"rankwolf_rows-{self._run}-{k}", pure=False)
             for k, block in enumerate(self._blocks)
         ]
         self._homes: list[str] = []
@@ -144,7 +144,7 @@ class Cluster(Workers):
         return [
             self._client.submit(
                 obey, self._rows[k], shared, order, self._sent(parts, k), self.first[k], self.dtype, self._blocks[k],
-                key=f"rankwolf-{name}-{self._run}-{self._count}-{k}", workers=[self._homes[k]], pure=False,
+                key=f"rankwolf_{name}-{self._run}-{self._count}-{k}", workers=[self._homes[k]], pure=False,
             )
             for k in places
         ]  # fmt: skip
@@ -156,7 +156,7 @@ class Cluster(Workers):
 
     def _add(self, answers: list[Any]) -> Any:
         self._count += 1
-        return self._client.submit(add_up, answers, key=f"rankwolf-add-{self._run}-{self._count}", pure=False)
+        return self._client.submit(add_up, answers, key=f"rankwolf_add-{self._run}-{self._count}", pure=False)
 
     def _find_homes(self) -> None:
         """Where the rows are: asked once, and again after a worker was lost, when Dask has made them elsewhere."""
@@ -272,7 +272,7 @@ def make_workers(
 
     run = uuid4().hex[:8]
     blocks = [
-        dask.delayed(make_block, pure=False)(data, observed, dask_key_name=f"rankwolf-block-{run}-{k}")
+        dask.delayed(make_block, pure=False)(data, observed, dask_key_name=f"rankwolf_block-{run}-{k}")
         for k, (data, observed) in enumerate(lazy)
     ]
     if client is None:
