@@ -21,7 +21,7 @@ def measure(session: Session) -> None:
             # The others get twelve times our time: enough to see who is ten times slower.
             limit = max(20.0, 12.0 * first.get("seconds", 0.0)) if first else 600.0
             spec = RunSpec(
-                name, case.dataset, case.parameters, "gap", GAP, max_seconds=limit if name != "fw-t" else 20.0
+                name, case.dataset, case.parameters, "gap", GAP, max_seconds=limit if name != "fw-t" else 10.0
             )
             row = session.run(
                 spec, repeats=case.repeats if name == ours else 1, label=case.label, rho=case.rho, passes_aim=_aim(case)
