@@ -48,7 +48,7 @@ def measure(session: Session, size: int | None = None) -> None:
 
 
 def _run(session: Session, name: str, dataset: str, parameters: Row, settings: Row) -> Row:
-    limit = 120.0 if session.options.full else 40.0
+    limit = 60.0 if session.options.full else 40.0
     spec = RunSpec(
         name, dataset, parameters, "gap", 1e-3, settings, max_seconds=limit, certify=False, grace_seconds=20.0
     )

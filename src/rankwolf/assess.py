@@ -17,12 +17,18 @@ from rankwolf.lowrank import LowRank
 from rankwolf.oracles import l1
 from rankwolf.passes import HuberSums, misfit_of_pair
 from rankwolf.problem import Penalized, Problem
-from rankwolf.result import SparsePart, StoredSparse, ThresholdedEntries, ThresholdedResidual
+from rankwolf.result import (
+    DistributedResidual,
+    SparsePart,
+    StoredSparse,
+    ThresholdedEntries,
+    ThresholdedResidual,
+)
 from rankwolf.sensing import Measurements
 from rankwolf.sensing.checks import inner
 from rankwolf.solvers.base import Solution
 from rankwolf.solvers.measured import MeasuredSolution
-from rankwolf.sources import Source, SparseObserved
+from rankwolf.sources import OnDask, Source, SparseObserved
 
 
 @dataclass(frozen=True)
@@ -48,10 +54,12 @@ def _(source: Source, problem: Problem, solution: Solution, rng: np.random.Gener
         problem, source, solution.low_rank, solution.threshold, solution.deflation, rng
     )
     objective, nonzeros = _evaluate(problem, source, solution, sums)
-    low_rank = solution.low_rank.T if source.transposed else solution.low_rank
+    low_rank = source.as_user_sees(solution.low_rank)
     sparse: SparsePart
     if isinstance(source, SparseObserved):
         sparse = ThresholdedEntries(source, low_rank, solution.threshold, nonzeros)
+    elif solution.sparse is None and isinstance(source, OnDask):
+        sparse = DistributedResidual(source, low_rank, solution.threshold, nonzeros)
     elif solution.sparse is None:
         sparse = ThresholdedResidual(source, low_rank, solution.threshold, nonzeros)
     else:

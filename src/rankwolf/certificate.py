@@ -57,7 +57,7 @@ def certify(
 
     One pass where the proof can be exact.
     """
-    left, right = (np.ascontiguousarray(f.astype(source.dtype, copy=False)) for f in low_rank.factors())
+    left, right = source.factors(low_rank)
     proved = source.shape[1] <= EXACT_COLUMNS
     if proved:
         sums = source.run(GramOfDual(right, threshold, deflation, source), left)

@@ -18,6 +18,7 @@ from rankwolf.lowrank import Array, LowRank
 from rankwolf.problem import paper_rule
 from rankwolf.result import Decomposition
 from rankwolf.rows import fit_rows
+from rankwolf.sources import is_dask_array
 from rankwolf.streaming import Stream, Totals, advance
 from rankwolf.tables import Table
 from rankwolf.validation import bad, check_count, check_number
@@ -152,7 +153,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         noise = self._noise_of_residual(centered)
         self.noise_scale_ = noise.sigma
         totals = Totals(0.0, 0.0, 0.0, noise)
-        for block in centered.blocks():
+        # Of a dask.array, NumPy's functions are Dask's, and only two numbers come here.
+        for block in [centered.data] if is_dask_array(centered.data) else centered.blocks():
             totals = totals.plus(block)
         self._stream = Stream(totals, self.mean_, low_rank.s + self.lambdas_[0], np.asarray(low_rank.vt))
         self.n_samples_seen_ = self._first_rows = table.shape[0]

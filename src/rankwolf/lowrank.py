@@ -49,17 +49,9 @@ class LowRank:
             return cls.zeros((left.shape[0], right.shape[0]), left.dtype)
         q_left, r_left = np.linalg.qr(left.astype(np.float64, copy=False))
         q_right, r_right = np.linalg.qr(right.astype(np.float64, copy=False))
-        u, s, vt = scipy.linalg.svd(r_left @ r_right.T, full_matrices=False)
-        # Below this, a singular value is rounding of the factors, not part of the matrix. No higher: a direction that
-        # is left out of L stands in G, where it counts against λ_L, which may be a thousandth of the leading value.
-        floor = s[0] * np.finfo(left.dtype).eps if s.size else 0.0
-        rank = int(np.count_nonzero(s > floor))
+        u, s, vt = svd_of_triangles(r_left, r_right, left.dtype)
         dtype = left.dtype
-        return cls(
-            (q_left @ u[:, :rank]).astype(dtype, copy=False),
-            s[:rank].astype(np.float64, copy=False),
-            (vt[:rank] @ q_right.T).astype(dtype, copy=False),
-        )
+        return cls((q_left @ u).astype(dtype, copy=False), s, (vt @ q_right.T).astype(dtype, copy=False))
 
     @classmethod
     def zeros(cls, shape: tuple[int, int], dtype: Any = np.float64) -> LowRank:
@@ -120,9 +112,19 @@ class LowRank:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False:
             raise ValueError("A LowRank has no dense form to share: np.asarray(L) makes one.")
-        dense: Array = self[:]
+        dense: Array = np.asarray(self[:])
         return dense if dtype is None else dense.astype(dtype, copy=False)
 
     def __repr__(self) -> str:
         top = ", ".join(f"{x:.4g}" for x in self.s[:4]) + (", …" if self.rank > 4 else "")
         return f"LowRank({self.shape[0]} × {self.shape[1]}, rank {self.rank}, singular values [{top}])"
+
+
+def svd_of_triangles(r_left: Array, r_right: Array, dtype: Any) -> tuple[Array, Array, Array]:
+    """(u, s, vt) of r_left·r_rightᵀ, without what is rounding of factors of that ``dtype``."""
+    u, s, vt = scipy.linalg.svd(r_left @ r_right.T, full_matrices=False)
+    # Below this, a singular value is rounding of the factors, not part of the matrix. No higher: a direction that
+    # is left out of L stands in G, where it counts against λ_L, which may be a thousandth of the leading value.
+    floor = s[0] * np.finfo(dtype).eps if s.size else 0.0
+    rank = int(np.count_nonzero(s > floor))
+    return u[:, :rank], s[:rank].astype(np.float64, copy=False), vt[:rank]

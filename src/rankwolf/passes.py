@@ -155,22 +155,24 @@ class MoveResidual(Task[ResidualSums]):
 
 
 class MoveResidualAndEntry(MoveResidual):
-    """The same with one more entry: D at (the row where ``spike`` is not zero, ``column``) loses gain·spike.
+    """The same with one more entry: D at ``place`` loses gain·weight.
 
     Plain Frank-Wolfe puts S into the residual, one entry at a time; nothing is clipped then, so G = D. Rows: D, left,
-    spike.
+    row numbers.
     """
 
-    def __init__(self, keep: float, gain: float, right: Array, block: Array, column: int) -> None:
+    def __init__(
+        self, keep: float, gain: float, right: Array, block: Array, place: tuple[int, int], weight: float
+    ) -> None:
         super().__init__(keep, gain, right, np.inf, block)
-        self.column = column
+        (self.row, self.column), self.weight = place, weight
 
     def finish(self, sums: ResidualSums, tile: Array, clipped: Array, *rows: Array) -> None:
         """Change the entry, and the sums that it is part of."""
-        residual, spike = rows[0], rows[2]
-        for i in np.flatnonzero(spike[:, 0]):
+        residual, i = rows[0], self.row - int(rows[2][0, 0])
+        if 0 <= i < tile.shape[0] and self.weight:
             m, old = float(tile[i, self.column]), float(residual[i, self.column])
-            new = old - self.gain * float(spike[i, 0])
+            new = old - self.gain * self.weight
             sums.values[0] += new * new - old * old
             sums.values[4] += new * (m - new) - old * (m - old)
             sums.values[5] += (m - new) ** 2 - (m - old) ** 2
@@ -189,6 +191,7 @@ class MultiplyResidual(Task[ProductSums]):
     """GᵀG·block from the residual alone. Rows: D."""
 
     reads_data = False
+    writes_rows = False
 
     def __init__(self, block: Array, limit: float) -> None:
         self.block, self.limit = block, limit
@@ -248,6 +251,8 @@ class LargestEntry(Sums):
 class FindLargest(Task[LargestEntry]):
     """The ℓ1 ball's linear oracle on the residual. Rows: D, row numbers."""
 
+    writes_rows = False
+
     def start(self) -> LargestEntry:
         """No entry yet."""
         return LargestEntry()
@@ -271,6 +276,7 @@ class MeasureExcess(Task[ExcessSums]):
     """What one Newton step of the ℓ1 projection asks of the residual. Rows: D."""
 
     reads_data = False
+    writes_rows = False
 
     def __init__(self, threshold: float) -> None:
         self.threshold = threshold
@@ -341,6 +347,8 @@ class EvaluateFactors(Task[HuberSums]):
     Nothing of the matrix's size is kept: 2r + 4q operations an entry for rank r and q probes.
     """
 
+    writes_rows = False
+
     def __init__(self, right: Array, limit: float, block: Array | None = None) -> None:
         self.right, self.limit = np.ascontiguousarray(right.T), limit
         self.block = (
@@ -360,9 +368,8 @@ class EvaluateFactors(Task[HuberSums]):
 
 def evaluate(source: Source, low_rank: LowRank, limit: float) -> HuberSums:
     """The sums of G and S at ``low_rank`` (as the source sees it, not as the user does)."""
-    left, right = low_rank.factors()
-    rows = np.ascontiguousarray(left.astype(source.dtype, copy=False))
-    return source.run(EvaluateFactors(right.astype(source.dtype, copy=False), limit), rows)
+    left, right = source.factors(low_rank)
+    return source.run(EvaluateFactors(right, limit), left)
 
 
 @dataclass
@@ -374,6 +381,8 @@ class MisfitSums(Sums):
 
 class MisfitOfPair(Task[MisfitSums]):
     """The misfit of L = left·rightᵀ and a stored S. Rows: left, row numbers."""
+
+    writes_rows = False
 
     def __init__(self, right: Array, sparse: scipy.sparse.csr_array) -> None:
         self.right, self.sparse = np.ascontiguousarray(right.T), sparse
@@ -392,8 +401,8 @@ class MisfitOfPair(Task[MisfitSums]):
 
 def misfit_of_pair(source: Source, low_rank: LowRank, sparse: scipy.sparse.csr_array) -> float:
     """‖P_Ω(L + S − M)‖² for a stored S."""
-    left, right = (np.ascontiguousarray(f.astype(source.dtype, copy=False)) for f in low_rank.factors())
-    return source.run(MisfitOfPair(right, sparse), left, np.arange(source.shape[0])[:, None]).squared
+    left, right = source.factors(low_rank)
+    return source.run(MisfitOfPair(right, sparse), left, source.row_numbers()).squared
 
 
 def mirror(matrix: Array) -> None:
@@ -428,6 +437,10 @@ class GramSums(Sums):
         for mine, theirs in zip(self.blocks, other.blocks, strict=True):
             mine += theirs
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The panel does not travel."""
+        return {**vars(self), "panel": self.panel[:0]}
+
     def gram(self) -> Array:
         """YᵀY, in float64."""
         n = self.blocks[-1].shape[0] if self.blocks else 0
@@ -446,6 +459,7 @@ class GramTask(Task[GramSums]):
     """
 
     large_sums = True
+    writes_rows = False
 
     def __init__(self, source: Source, dtype: np.dtype[np.generic], values: int) -> None:
         self.columns, self.dtype, self.value_count = source.shape[1], dtype, values
@@ -541,6 +555,8 @@ class GramOfDual(GramTask):
 
 class MultiplyDual(Task[HuberSums]):
     """YᵀY·block for the same Y, where its Gram matrix would be too large. Rows: left."""
+
+    writes_rows = False
 
     def __init__(self, right: Array, limit: float, deflation: Deflation | None, block: Array) -> None:
         self.right, self.limit, self.deflation = np.ascontiguousarray(right.T), limit, deflation

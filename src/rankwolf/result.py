@@ -16,7 +16,7 @@ import scipy.sparse
 from rankwolf import kernels
 from rankwolf.lowrank import ColumnKey, LowRank, RowKey, split_key
 from rankwolf.oracles import l1
-from rankwolf.sources import Array, Source, SparseObserved
+from rankwolf.sources import Array, OnDask, Source, SparseObserved
 from rankwolf.storing import Name, Part, whole, write_hdf5, write_npy, write_zarr
 
 
@@ -145,16 +145,39 @@ class ThresholdedResidual(SparsePart):
 
     def rows(self, start: int, stop: int) -> Array:
         """Read the data again, subtract L, threshold."""
-        return self._thresholded(self._source.read_user_rows(start, stop), self._low_rank[start:stop])
+        low_rank = np.asarray(self._low_rank[start:stop])  # of a result on a cluster these are not here yet
+        return self._thresholded(self._source.read_user_rows(start, stop), low_rank)
 
     def parts(self) -> Iterator[Part]:
         """As the source likes to be read."""
         for rows, columns, data in self._source.user_parts():
-            yield rows, columns, self._thresholded(data, self._low_rank[rows, columns])
+            yield rows, columns, self._thresholded(data, np.asarray(self._low_rank[rows, columns]))
 
     def _thresholded(self, data: Array, low_rank: Array) -> Array:
         residual = data - low_rank.astype(data.dtype, copy=False)
         return np.nan_to_num(l1.soft_threshold(residual, self.threshold), copy=False, nan=0.0)
+
+
+class DistributedResidual(ThresholdedResidual):
+    """The same for a dask.array: slices of rows come to the client, ``to_dask()`` stays on the workers."""
+
+    def __init__(self, source: OnDask, low_rank: LowRank, threshold: float, nnz: int) -> None:
+        super().__init__(source, low_rank, threshold, nnz)
+        self._on_dask = source
+
+    def to_dask(self) -> Any:
+        """S as a lazy dask.array, in the partitions of the data: ``.to_zarr(url)`` writes it from the workers."""
+        return self._on_dask.thresholded(self._low_rank, self.threshold)
+
+    def to_scipy(self) -> scipy.sparse.csr_array:
+        """As a CSR array, of which every partition is made by a worker."""
+        import dask
+
+        blocks = self.to_dask().to_delayed()
+        made = dask.compute(
+            [[dask.delayed(scipy.sparse.csr_array)(block) for block in row] for row in blocks]
+        )[0]
+        return scipy.sparse.csr_array(scipy.sparse.block_array(made, format="csr", dtype=self.dtype))
 
 
 class ThresholdedEntries(SparsePart):
@@ -284,7 +307,7 @@ class Decomposition:
         with whole(path) as temporary, temporary.open("xb") as file:
             np.savez_compressed(
                 file, settings=np.array(json.dumps(settings)),
-                u=self.low_rank.u, s=self.low_rank.s, vt=self.low_rank.vt, **arrays,
+                u=np.asarray(self.low_rank.u), s=self.low_rank.s, vt=np.asarray(self.low_rank.vt), **arrays,
             )  # fmt: skip
 
 

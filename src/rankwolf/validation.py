@@ -19,12 +19,14 @@ from rankwolf.sources import (
     Array,
     InMemory,
     MappedArray,
+    OnDask,
     OnDisk,
     Source,
     SparseObserved,
     SparseZeros,
     Stored,
     as_stored,
+    is_dask_array,
 )
 from rankwolf.sources.base import Summary
 from rankwolf.sources.memory import parse_size, resident_memory
@@ -53,6 +55,8 @@ def check_source(
     """
     if scipy.sparse.issparse(X):
         return _checked(_sparse_source(X, observed, n_threads, implicit))
+    if is_dask_array(X):
+        return _checked(OnDask(X, observed, n_threads, max_memory, summary))
     stored, stored_mask = as_stored(X), as_stored(observed)
     if stored is not None or stored_mask is not None:
         return _checked(_stored_source(X, stored, observed, stored_mask, n_threads, max_memory, summary))

@@ -164,6 +164,8 @@ class Rows(Sums):
 class SampleRows(Task[Rows]):
     """Some columns of some rows. Rows: a mark, not zero on the rows that are wanted."""
 
+    writes_rows = False
+
     def __init__(self, columns: Array) -> None:
         self.columns = columns
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -24,11 +26,16 @@ WARM_VECTORS = 3
 
 
 class Atoms:
-    """L = Σ wᵢ aᵢ bᵢᵀ. Scaling all of it and adding one atom costs m + n."""
+    """L = Σ wᵢ aᵢ bᵢᵀ. Scaling all of it costs the number of atoms, adding one nothing: ``left`` is kept as it is.
+
+    ``source`` is where the left vectors live, one or more of them in a row-aligned array; None for plain arrays.
+    """
 
     def __init__(self, shape: tuple[int, int], dtype: np.dtype[np.generic]) -> None:
-        self._left, self._right = np.zeros((16, shape[0]), dtype), np.zeros((16, shape[1]), dtype)
+        self._left: list[Any] = []
+        self._right: list[Array] = []
         self._weights: Array = np.zeros(0)
+        self._shape, self._dtype = shape, np.dtype(dtype)
         # The rank is at most min(shape): an SVD frees at least 64 places, and is paid for by as many steps.
         self._shorter, self._most = min(shape), min(shape) + 64
 
@@ -37,36 +44,39 @@ class Atoms:
         """How many atoms there are, an upper bound on the rank."""
         return min(int(np.count_nonzero(self._weights)), self._shorter)
 
-    def blend(self, keep: float, weight: float, left: Array, right: Array) -> None:
-        """L ← keep·L + weight·left·rightᵀ."""
+    def blend(
+        self, keep: float, weight: float, left: Any, right: Array, source: Source | None = None
+    ) -> None:
+        """L ← keep·L + weight·left·rightᵀ; nobody may change ``left`` (m, 1) and ``right`` (n,) afterwards."""
         self._weights = self._weights * keep
         if weight == 0.0:
             return
-        used = self._weights.size
-        if used >= self._most:
-            self._compress()
-            used = self._weights.size
-        if used == self._left.shape[0]:
-            more = max(16, used)
-            self._left = np.vstack([self._left, np.zeros((more, self._left.shape[1]), self._left.dtype)])
-            self._right = np.vstack([self._right, np.zeros((more, self._right.shape[1]), self._right.dtype)])
-        self._left[used], self._right[used] = left, right
+        if self._weights.size >= self._most:
+            self._compress(source)
+        self._left.append(left)
+        self._right.append(right[:, None].astype(self._dtype, copy=False))
         self._weights = np.append(self._weights, weight)
 
-    def factors(self) -> tuple[Array, Array]:
-        """(A, B) with L = A·Bᵀ."""
-        used = self._weights.size
-        weighted = self._left[:used] * self._weights[:, None].astype(self._left.dtype)
-        return weighted.T, self._right[:used].T
-
-    def to_low_rank(self) -> LowRank:
+    def to_low_rank(self, source: Source | None = None) -> LowRank:
         """The singular value decomposition of the sum."""
-        return LowRank.from_factors(*self.factors())
+        if not self._left:
+            return LowRank.zeros(self._shape, self._dtype)
+        weighted = partial(_side_by_side, self._weights.astype(self._dtype))
+        right = np.hstack(self._right)
+        if source is None:
+            return LowRank.from_factors(weighted(*self._left), right)
+        return source.low_rank(source.map(weighted, *self._left), right)
 
-    def _compress(self) -> None:
-        compact = self.to_low_rank()
-        self._left, self._right = np.ascontiguousarray(compact.u.T), np.ascontiguousarray(compact.vt)
+    def _compress(self, source: Source | None) -> None:
+        compact = self.to_low_rank(source)
+        self._left, self._right = [compact.u], [np.ascontiguousarray(compact.vt.T)]
         self._weights = compact.s.copy()
+
+
+def _side_by_side(weights: Array, *columns: Array) -> Array:
+    stacked = np.hstack(columns)
+    stacked *= weights
+    return stacked
 
 
 @dataclass
@@ -146,18 +156,20 @@ def leading_atom(source: Source, state: AtomicState, tol: float, max_products: i
         pair = space.leading_pair()
     state.warm = np.linalg.qr(space.leading_images(WARM_VECTORS))[0]
     right = pair.right.astype(source.dtype)
-    sums: AtomSums = source.run(AlignAtom(right, state.limit), state.residual, state.left)
+    left = source.allocate(1)
+    sums: AtomSums = source.run(AlignAtom(right, state.limit), state.residual, left)
     length = float(sums.values[0]) ** 0.5
     if length == 0.0:
+        state.left = left
         return Atom(replace(pair, value=0.0, upper=0.0), right, 0.0, 0.0, 0.0)
-    state.left /= length
+    state.left = source.map(partial(_divided, length), left)
     squared, dot_l, dot_s = sums.values[1] / length**2, sums.values[2] / length, sums.values[3] / length
     return Atom(replace(pair, value=length, upper=max(pair.upper, length)), right, squared, dot_l, dot_s)
 
 
 def move(source: Source, state: AtomicState, step: float, radius: float, right: Array, limit: float) -> None:
     """L ← (1 − step)·L + step·radius·u vᵀ, and the residual with it; G is clipped at ``limit`` from now on."""
-    state.atoms.blend(1.0 - step, step * radius, state.left[:, 0], right)
+    state.atoms.blend(1.0 - step, step * radius, state.left, right, source)
     task = MoveResidual(
         1.0 - step, step, (radius * right).astype(source.dtype), limit, _probes(source, state)
     )
@@ -177,16 +189,22 @@ def clip_at(source: Source, state: AtomicState, limit: float) -> None:
 
 
 def move_with_entry(
-    source: Source, state: AtomicState, step: float, radius: float, right: Array, spike: Array, column: int
-) -> None:
+    source: Source, state: AtomicState, step: float, radius: float, right: Array, row_numbers: Array,
+    place: tuple[int, int], weight: float,
+) -> None:  # fmt: skip
     """The same with one entry of S, which plain Frank-Wolfe keeps in the residual."""
-    state.atoms.blend(1.0 - step, step * radius, state.left[:, 0], right)
+    state.atoms.blend(1.0 - step, step * radius, state.left, right, source)
     task = MoveResidualAndEntry(
-        1.0 - step, step, (radius * right).astype(source.dtype), _probes(source, state), column
+        1.0 - step, step, (radius * right).astype(source.dtype), _probes(source, state), place, weight
     )
-    state.sums = source.run(task, state.residual, state.left, spike)
+    state.sums = source.run(task, state.residual, state.left, row_numbers)
     state.iteration += 1
     state.step_size = state.sparse_step_size = step
+
+
+def _divided(length: float, left: Array) -> Array:
+    quotient: Array = left / left.dtype.type(length)
+    return quotient
 
 
 def _probes(source: Source, state: AtomicState) -> Array:

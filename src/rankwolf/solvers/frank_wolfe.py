@@ -56,7 +56,6 @@ class PlainState:
     core: AtomicState
     sparse: SparseAtoms
     row_numbers: Array
-    spike: Array
 
 
 class FrankWolfe(Solver[Problem, PlainState]):
@@ -79,9 +78,8 @@ class FrankWolfe(Solver[Problem, PlainState]):
 
     def init(self, problem: Problem, source: Source, rng: np.random.Generator) -> PlainState:
         """Line 1: L⁰ = S⁰ = 0 (t_L = t_S = 0)."""
-        numbers = np.arange(source.shape[0])[:, None]
         return PlainState(
-            start_at_zero(source, rng), SparseAtoms(source.shape, source.dtype), numbers, source.allocate(1)
+            start_at_zero(source, rng), SparseAtoms(source.shape, source.dtype), source.row_numbers()
         )
 
     def step(self, problem: Problem, source: Source, state: PlainState) -> PlainState:
@@ -95,12 +93,11 @@ class FrankWolfe(Solver[Problem, PlainState]):
         self._update_bounds(problem, core, atom, entry, V_tL, V_tS)
         gamma = 2.0 / (core.iteration + 2.0)
         if self.step_rule == "line-search":
-            gamma = self._line_search(problem, core, atom, entry, V_tL, V_tS)
+            gamma = self._line_search(problem, source, core, atom, entry, V_tL, V_tS)
         sign = float(np.sign(entry.value))
-        state.spike[:] = 0.0
-        state.spike[entry.row, 0] = V_tS * sign
-        move_with_entry(source, core, gamma, V_tL, atom.right, state.spike, entry.column)
-        state.sparse.blend(1.0 - gamma, (entry.row, entry.column), gamma * V_tS * sign)
+        place = (entry.row, entry.column)
+        move_with_entry(source, core, gamma, V_tL, atom.right, state.row_numbers, place, V_tS * sign)
+        state.sparse.blend(1.0 - gamma, place, gamma * V_tS * sign)
         core.t_L += gamma * (V_tL - core.t_L)
         core.t_S += gamma * (V_tS - core.t_S)
         return state
@@ -116,7 +113,7 @@ class FrankWolfe(Solver[Problem, PlainState]):
     def solution(self, problem: Problem, source: Source, state: PlainState) -> Solution:
         """Both parts from their atoms."""
         threshold = problem.lambda_S if isinstance(problem, Penalized) else state.core.extra["largest_entry"]
-        return Solution(state.core.atoms.to_low_rank(), threshold, state.sparse.to_scipy())
+        return Solution(state.core.atoms.to_low_rank(source), threshold, state.sparse.to_scipy())
 
     @staticmethod
     def _objective(problem: Problem, core: AtomicState) -> float:
@@ -150,11 +147,11 @@ class FrankWolfe(Solver[Problem, PlainState]):
 
     @staticmethod
     def _line_search(
-        problem: Problem, core: AtomicState, atom: Atom, entry: LargestEntry, V_tL: float, V_tS: float
-    ) -> float:
+        problem: Problem, source: Source, core: AtomicState, atom: Atom, entry: LargestEntry, V_tL: float, V_tS: float
+    ) -> float:  # fmt: skip
         """The exact minimiser over [0, 1] of the quadratic along v − x."""
         sign, here = float(np.sign(entry.value)), entry.observed - entry.value  # (L + S) at the entry
-        atom_here = float(core.left[entry.row, 0] * atom.right[entry.column])
+        atom_here = float(source.row(core.left, entry.row)[0] * atom.right[entry.column])
         v_squared = V_tL**2 * atom.squared + V_tS**2 + 2.0 * V_tL * V_tS * sign * atom_here
         v_dot_x = V_tL * atom.dot_l + V_tS * sign * here
         curvature = v_squared - 2.0 * v_dot_x + core.sums.l_squared

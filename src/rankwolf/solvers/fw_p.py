@@ -61,7 +61,7 @@ class FrankWolfeProjection(Solver[Constrained, AtomicState]):
 
     def solution(self, problem: Constrained, source: Source, state: AtomicState) -> Solution:
         """L from its atoms; S is the residual thresholded at θ."""
-        return Solution(state.atoms.to_low_rank(), threshold=state.limit)
+        return Solution(state.atoms.to_low_rank(source), threshold=state.limit)
 
     @staticmethod
     def _update_bounds(problem: Constrained, state: AtomicState, spectral_norm: float) -> None:

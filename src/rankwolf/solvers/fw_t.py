@@ -51,7 +51,7 @@ class FrankWolfeThresholding(Solver[Penalized, AtomicState]):
         spike = sparse_vertex(problem, source, state, U_S)
         self._update_bounds(problem, state, atom, V_tL, spike)
         # Line 5: the quadratic program over the two segments.
-        alpha, beta = minimize_on_square(*step_program(problem, state, atom, V_tL, spike))
+        alpha, beta = minimize_on_square(*step_program(problem, source, state, atom, V_tL, spike))
         # Lines 6 and 7: the thresholding step is the clip at λ_S, made while D moves.
         move(source, state, alpha, V_tL, atom.right, problem.lambda_S)
         state.sparse_step_size = beta
@@ -68,7 +68,7 @@ class FrankWolfeThresholding(Solver[Penalized, AtomicState]):
 
     def solution(self, problem: Penalized, source: Source, state: AtomicState) -> Solution:
         """L from its atoms; S is the thresholded residual."""
-        return Solution(state.atoms.to_low_rank(), threshold=problem.lambda_S)
+        return Solution(state.atoms.to_low_rank(source), threshold=problem.lambda_S)
 
     @staticmethod
     def _objective(problem: Penalized, state: AtomicState) -> float:
@@ -102,18 +102,21 @@ def sparse_vertex(problem: Penalized, source: Source, state: AtomicState, U_S: f
     """Line 4 of Algorithm 5. Only at the first iterate, S⁰ = 0, can an entry of G be above λ_S."""
     if state.iteration > 0:
         return Spike()
-    entry = source.run(FindLargest(), state.residual, np.arange(source.shape[0])[:, None])
+    entry = source.run(FindLargest(), state.residual, source.row_numbers())
     if abs(entry.value) <= problem.lambda_S:
         return Spike()
     return Spike(U_S, abs(entry.value), float(np.sign(entry.value)), entry.row, entry.column)
 
 
 def step_program(
-    problem: Penalized, state: AtomicState, atom: Atom, V_tL: float, spike: Spike
+    problem: Penalized, source: Source, state: AtomicState, atom: Atom, V_tL: float, spike: Spike
 ) -> tuple[Array, Array]:
     """The quadratic program of line 5 as ½xᵀQx + cᵀx in x = (α, β), with A = V_L − L and B = V_S − S on Ω, R = −G."""
     sums = state.sums
-    meeting = float(state.left[spike.row, 0] * atom.right[spike.column]) * spike.sign * spike.weight
+    meeting = 0.0
+    if spike.weight:
+        there = source.row(state.left, spike.row)[0] * atom.right[spike.column]
+        meeting = float(there) * spike.sign * spike.weight
     a_squared = V_tL**2 * atom.squared - 2.0 * V_tL * atom.dot_l + sums.l_squared
     b_squared = spike.weight**2 + sums.s_squared
     a_dot_b = V_tL * (meeting - atom.dot_s) + sums.s_dot_l

@@ -31,7 +31,6 @@ from typing import Any
 import numpy as np
 
 from rankwolf.certificate import Certificate
-from rankwolf.lowrank import LowRank
 from rankwolf.oracles.nuclear import orthonormal_against, projected_svd
 from rankwolf.passes import Deflation, clip_tile, observed_share
 from rankwolf.problem import Penalized
@@ -252,7 +251,7 @@ class Hybrid(Solver[Penalized, HybridState]):
         values = np.sqrt(np.maximum(squared, 0.0))
         long = values > problem.lambda_L
         directions = (point.basis @ vectors[:, long]).astype(source.dtype)
-        low_rank = LowRank.from_factors(point.left, point.right)
+        low_rank = source.low_rank(point.left, point.right)
         return Solution(
             low_rank, problem.lambda_S, None, Deflation(directions, 1.0 - problem.lambda_L / values[long])
         )

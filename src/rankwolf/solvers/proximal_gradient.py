@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from rankwolf import kernels
-from rankwolf.lowrank import LowRank
 from rankwolf.oracles import nuclear
 from rankwolf.passes import EvaluateFactors, GramTask
 from rankwolf.problem import Penalized
@@ -39,13 +39,17 @@ class ProximalState:
     lower_bound: float = 0.0
     next_bound: int = 1
 
-    def extrapolated(self) -> tuple[Array, Array]:
+    def extrapolated(self, source: Source) -> tuple[Array, Array]:
         """Factors of L̂ = L + momentum·(L − L₋)."""
         if self.momentum == 0.0:
             return self.left, self.right
-        beta = self.left.dtype.type(self.momentum)
-        left = np.hstack([(1 + beta) * self.left, -beta * self.previous_left])
+        left = source.map(partial(_extrapolated, self.momentum), self.left, self.previous_left)
         return left, np.hstack([self.right, self.previous_right])
+
+
+def _extrapolated(momentum: float, left: Array, previous: Array) -> Array:
+    beta = left.dtype.type(momentum)
+    return np.hstack([(1 + beta) * left, -beta * previous])
 
 
 class GramOfStep(GramTask):
@@ -74,6 +78,8 @@ class SubspaceSums(Sums):
 
 class SubspaceOfStep(Task[SubspaceSums]):
     """One step of subspace iteration on the same X. Rows: the left factor of L̂, S, S₋."""
+
+    writes_rows = False
 
     def __init__(self, right: Array, momentum: float, basis: Array) -> None:
         self.right, self.momentum = np.ascontiguousarray(right.T), momentum
@@ -150,8 +156,8 @@ class _ProximalGradient(Solver[Penalized, ProximalState]):
 
     def init(self, problem: Penalized, source: Source, rng: np.random.Generator) -> ProximalState:
         """L⁰ = S⁰ = 0."""
-        m, n = source.shape
-        none_left, none_right = np.zeros((m, 0), source.dtype), np.zeros((n, 0), source.dtype)
+        n = source.shape[1]
+        none_left, none_right = source.allocate(0), np.zeros((n, 0), source.dtype)
         probes = np.linalg.qr(rng.standard_normal((n, min(4, n))))[0]
         return ProximalState(
             none_left, none_right, np.zeros(0), source.allocate(n), none_left, none_right, source.allocate(n),
@@ -160,7 +166,7 @@ class _ProximalGradient(Solver[Penalized, ProximalState]):
 
     def step(self, problem: Penalized, source: Source, state: ProximalState) -> ProximalState:
         """Lines 3 and 4; for FISTA lines 5 to 7 as well."""
-        left, right = state.extrapolated()
+        left, right = state.extrapolated(source)
         # Line 3: D_{λ_L/2}[X], with X = L̂ − ½P_Ω(L̂ + Ŝ − M).
         cut = 0.5 * problem.lambda_L
         singular, vectors = self._leading_vectors(source, state, left, right, cut)
@@ -215,7 +221,7 @@ class _ProximalGradient(Solver[Penalized, ProximalState]):
 
     def solution(self, problem: Penalized, source: Source, state: ProximalState) -> Solution:
         """L as it is; S as the exact minimiser for this L, which can only lower the objective."""
-        return Solution(LowRank.from_factors(state.left, state.right), threshold=problem.lambda_S)
+        return Solution(source.low_rank(state.left, state.right), threshold=problem.lambda_S)
 
     @staticmethod
     def _update_bound(problem: Penalized, source: Source, state: ProximalState) -> None:

@@ -2,11 +2,12 @@
 
 from rankwolf.sources.base import Array, Source, Sums, Task
 from rankwolf.sources.in_memory import InMemory
+from rankwolf.sources.on_dask import OnDask, is_dask_array
 from rankwolf.sources.on_disk import OnDisk
 from rankwolf.sources.sparse import SparseObserved, SparseZeros
 from rankwolf.sources.stored import MappedArray, Stored, as_stored
 
 __all__ = [
-    "Array", "InMemory", "MappedArray", "OnDisk", "Source", "SparseObserved", "SparseZeros", "Stored", "Sums", "Task",
-    "as_stored",
+    "Array", "InMemory", "MappedArray", "OnDask", "OnDisk", "Source", "SparseObserved", "SparseZeros", "Stored", "Sums",
+    "Task", "as_stored", "is_dask_array",
 ]  # fmt: skip

@@ -8,6 +8,10 @@ A *pass* shows every tile once to a :class:`Task`, together with the same rows o
 residual), which the task may overwrite, and adds up what the task collects in a :class:`Sums`. The order in which
 sums are added is fixed by the tiles alone, so the result does not depend on which thread was faster.
 
+*Row-aligned arrays* live beside the data: ``allocate`` makes them, tasks read and write them, and outside of passes a
+solver works on them by :meth:`Source.map`, :meth:`Source.row` and :meth:`Source.low_rank` only. Where the data is in
+another process, they are handles, not arrays.
+
 Sources run passes over the longer side of the matrix where the storage leaves the choice; ``transposed`` says that
 the solver sees the transpose, and the result is turned back once, at the end.
 """
@@ -17,9 +21,9 @@ from __future__ import annotations
 import hashlib
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from itertools import pairwise
@@ -30,6 +34,7 @@ import scipy.sparse
 from threadpoolctl import ThreadpoolController
 
 from rankwolf import kernels
+from rankwolf.lowrank import LowRank
 from rankwolf.sources.scratch import Workspace
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -55,6 +60,21 @@ class Sums:
         for field in fields(self):
             setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
+    def __sizeof__(self) -> int:
+        """With its arrays: a scheduler asks before it moves things."""
+        return size_of(vars(self))
+
+
+def size_of(value: Any) -> int:
+    """Bytes of the arrays in a tree of containers and objects, and a little for the rest."""
+    if isinstance(value, np.ndarray):
+        return int(value.nbytes)
+    if isinstance(value, dict):
+        return sum(map(size_of, value.values())) + 64
+    if isinstance(value, list | tuple):
+        return sum(map(size_of, value)) + 64
+    return size_of(vars(value)) if isinstance(value, Sums | Task) else 32
+
 
 S = TypeVar("S", bound=Sums)
 
@@ -64,12 +84,14 @@ class Task(ABC, Generic[S]):
 
     ``depth`` is the number of columns that products with the tile have: a deep task gets taller tiles, so that adding
     up its n × depth sums costs little beside the products. A task that only looks at row-aligned arrays says so with
-    ``reads_data`` and is shown tiles without columns. One with ``large_sums`` gets as few of them as there are threads,
-    and tiles of a quarter of the height, because memory is short then.
+    ``reads_data`` and is shown tiles without columns; one that overwrites none of them says so with ``writes_rows``.
+    One with ``large_sums`` gets as few of them as there are threads, and tiles of a quarter of the height, because
+    memory is short then.
     """
 
     depth: int = 0
     reads_data: bool = True
+    writes_rows: bool = True
     large_sums: bool = False
 
     @abstractmethod
@@ -96,6 +118,8 @@ class DataSums(Sums):
 
 class Describe(Task[DataSums]):
     """The first pass over any data."""
+
+    writes_rows = False
 
     def start(self) -> DataSums:
         """Zeros."""
@@ -128,6 +152,12 @@ class Summary:
 @cache
 def _blas() -> ThreadpoolController:
     return ThreadpoolController()
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """A limit on BLAS in this process, for as long as the context is open."""
+    limit: AbstractContextManager[Any] = _blas().limit(limits=1, user_api="blas")
+    return limit
 
 
 class Source(ABC):
@@ -204,6 +234,35 @@ class Source(ABC):
         rows[...] = array
         return rows
 
+    def map(self, function: Callable[..., Array], *rows: Any) -> Any:
+        """A new row-aligned array whose rows are ``function`` of the same rows of the others; no pass."""
+        return function(*rows)
+
+    def row(self, rows: Any, number: int) -> Array:
+        """One row of a row-aligned array."""
+        row: Array = rows[number]
+        return row
+
+    def row_numbers(self) -> Any:
+        """0, 1, 2, … as a row-aligned array of one column."""
+        return np.arange(self.shape[0])[:, None]
+
+    def low_rank(self, left: Any, right: Array) -> LowRank:
+        """The singular value decomposition of left·rightᵀ, ``left`` being row-aligned; ``u`` is, too."""
+        return LowRank.from_factors(left, right)
+
+    def factors(self, low_rank: LowRank) -> tuple[Any, Array]:
+        """(U, V) with L = U Vᵀ as tasks take them: U row-aligned, both in the tiles' type."""
+        left, right = low_rank.factors()
+        return (
+            np.ascontiguousarray(left.astype(self.dtype, copy=False)),
+            np.ascontiguousarray(right.astype(self.dtype, copy=False)),
+        )
+
+    def as_user_sees(self, low_rank: LowRank) -> LowRank:
+        """L for the matrix as the user gave it."""
+        return low_rank.T if self.transposed else low_rank
+
     def stream(self, tiles: list[tuple[int, int]]) -> Generator[Array, None, None]:
         """The tiles of a pass, or of a part of it, in their order; a place to read ahead."""
         for start, stop in tiles:
@@ -270,15 +329,13 @@ class Source(ABC):
         for start, stop in tiles:
             yield np.empty((stop - start, 0), self.dtype)
 
-    @contextmanager
-    def one_blas_thread(self) -> Iterator[None]:
+    def one_blas_thread(self) -> AbstractContextManager[Any]:
         """Tiles are the unit of parallel work: BLAS keeps to one thread, inside a tile and between passes.
 
         Between passes too, because two OpenBLAS threads took ten times longer than one for a Cholesky factorisation of
         3000 rows, and a hundred times for the eigenvalues of 100.
         """
-        with _blas().limit(limits=1, user_api="blas"):
-            yield
+        return one_blas_thread()
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:

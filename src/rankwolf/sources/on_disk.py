@@ -60,7 +60,7 @@ class OnDisk(Source):
         dtype = np.dtype(np.float32 if data.dtype in SINGLE else np.float64)
         shares = Shares.of(max_memory, min(m, n), dtype.itemsize, n_threads)
         self._axis = 1 if m < n else 0
-        self._data, self._observed = data, observed
+        self._data, self._observed = self._user_data, self._user_observed = data, observed
         plan = _plan(data, observed, self._axis, n_threads, shares.reading)
         if plan is None:
             self._data, self._observed = _turned(data, observed, self._axis, shares, max_memory)
@@ -79,8 +79,8 @@ class OnDisk(Source):
         return self._tile(self._read_slab(start, stop))
 
     def read_user_rows(self, start: int, stop: int) -> Array:
-        """Rows as the user counts them."""
-        data, observed = self._data.lines(0, start, stop), self._observed
+        """Rows as the user counts them, from where the user has them: frames are cheap where they are chunks."""
+        data, observed = self._user_data.lines(0, start, stop), self._user_observed
         return make_tile(data, None if observed is None else observed.lines(0, start, stop), self.dtype)
 
     def read_runs(self, runs: list[tuple[int, int]]) -> Iterator[Array]:

@@ -118,7 +118,7 @@ def update_bounds(problem: Problem, data: Measurements, state: MeasuredState, ve
 
 def move(data: Measurements, state: MeasuredState, vertex: Vertex, alpha: float, beta: float) -> None:
     """L ← L + α(V_L − L) and S ← S + β(V_S − S), with their images, t_L, t_S and the residual; not yet the gradient."""
-    state.atoms.blend(1.0 - alpha, alpha * vertex.t_L, vertex.pair.left, vertex.pair.right)
+    state.atoms.blend(1.0 - alpha, alpha * vertex.t_L, vertex.pair.left[:, None], vertex.pair.right)
     state.image_L = (1.0 - alpha) * state.image_L + alpha * vertex.image_L
     state.t_L += alpha * (vertex.t_L - state.t_L)
     state.sparse = (1.0 - beta) * state.sparse

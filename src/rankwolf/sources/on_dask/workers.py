@@ -1,0 +1,290 @@
+"""Who obeys orders: the threads of this process, or the workers of a cluster that a ``distributed.Client`` knows."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from rankwolf.sources.memory import available_memory
+from rankwolf.sources.on_dask.chunks import Room, complain
+from rankwolf.sources.on_dask.partition import (
+    Behind,
+    Block,
+    Order,
+    Rows,
+    Work,
+    add_up,
+    make_block,
+    obey,
+    start_rows,
+)
+
+# Sums that one task adds up.
+FAN_IN = 8
+# Seconds between looks at the workers while a pass takes longer than that, and without any of them before giving up.
+LOOK_EVERY, WITHOUT_WORKERS = 1.0, 60.0
+# The largest share of the workers' memory that the matrix may take: Dask begins to write to the disk at 0.6.
+MEMORY_SHARE = 0.6
+
+Parts = Sequence[Any] | None
+
+
+class Workers(ABC):
+    """The partitions of one matrix, each with its block and its rows."""
+
+    def __init__(self, first: list[int], dtype: np.dtype[Any]) -> None:
+        self.first, self.dtype = first, dtype
+
+    @abstractmethod
+    def send(
+        self, name: str, work: Work, order: Order, parts: Parts, places: Sequence[int], add: bool
+    ) -> Any:
+        """Have the partitions ``places`` obey; their sum, or the list of their answers, some of which may be Behind."""
+
+    @abstractmethod
+    def lazy(self, work: Work, order: Order, parts: Parts) -> list[Any]:
+        """One dask.delayed answer for each partition."""
+
+
+class Threads(Workers):
+    """Dask's threaded scheduler. Blocks that do not fit the memory stay lazy, and are computed again in each pass."""
+
+    def __init__(self, lazy_blocks: list[Any], first: list[int], dtype: np.dtype[Any], room: Room) -> None:
+        super().__init__(first, dtype)
+        self._n_threads = room.threads
+        self._blocks, self._rows = lazy_blocks, [Rows(k) for k in range(len(first))]
+
+    def load(self, size: int, room: Room) -> None:
+        """Compute the blocks once, where they fit."""
+        if room.memory is None or size <= MEMORY_SHARE * room.memory:
+            self._blocks = self._compute(self._blocks)
+
+    def send(
+        self, name: str, work: Work, order: Order, parts: Parts, places: Sequence[int], add: bool
+    ) -> Any:
+        """In threads of this process; nobody is ever behind."""
+        answers = self._compute(self._calls(work, order, parts, places))
+        return add_up(answers) if add else answers
+
+    def lazy(self, work: Work, order: Order, parts: Parts) -> list[Any]:
+        """Not computed yet."""
+        return self._calls(work, order, parts, range(len(self.first)))
+
+    def _calls(self, work: Work, order: Order, parts: Parts, places: Sequence[int]) -> list[Any]:
+        import dask
+
+        return [
+            dask.delayed(
+                partial(
+                    obey, self._rows[k], work, order, None if parts is None else parts[k], self.first[k], self.dtype
+                ),
+                pure=False,
+            )(self._blocks[k])
+            for k in places
+        ]  # fmt: skip
+
+    def _compute(self, calls: list[Any]) -> list[Any]:
+        import dask
+
+        return list(dask.compute(*calls, scheduler="threads", num_workers=self._n_threads))
+
+
+class Cluster(Workers):
+    """The workers of a ``distributed.Client``. An order for a partition goes to the worker that has its rows."""
+
+    def __init__(self, client: Any, lazy_blocks: list[Any], first: list[int], dtype: np.dtype[Any]) -> None:
+        super().__init__(first, dtype)
+        self._client, self._run, self._count = client, uuid4().hex[:8], 0
+        self._blocks = client.compute(lazy_blocks)
+        self._rows = [
+            client.submit(start_rows, k, block, key=f"rankwolf_rows-{self._run}-{k}", pure=False)
+            for k, block in enumerate(self._blocks)
+        ]
+        self._homes: list[str] = []
+
+    def send(
+        self, name: str, work: Work, order: Order, parts: Parts, places: Sequence[int], add: bool
+    ) -> Any:
+        """One task for each partition, and a tree of sums over them."""
+        from distributed import CancelledError
+        from distributed.comm.core import CommClosedError
+
+        try:
+            self._find_homes()
+            answers = self._submit(name, work, order, parts, places)
+            while add and len(answers) > FAN_IN:
+                answers = [self._add(answers[k : k + FAN_IN]) for k in range(0, len(answers), FAN_IN)]
+            if not self._finished(answers):
+                self._homes = []
+                return Behind(()) if add else [Behind(())]
+            found = self._client.gather(answers)
+        except (CancelledError, CommClosedError, TimeoutError):
+            # Something that was sent is gone with a worker; or the scheduler itself, which the next look will tell.
+            self._homes = []
+            return Behind(()) if add else [Behind(())]
+        return add_up(found) if add else found
+
+    def lazy(self, work: Work, order: Order, parts: Parts) -> list[Any]:
+        """Futures, as delayed objects; they hold what the workers made."""
+        import dask
+
+        self._find_homes()
+        answers = self._submit("fetch", work, order, parts, range(len(self.first)))
+        return [dask.delayed(answer) for answer in answers]
+
+    def _submit(self, name: str, work: Work, order: Order, parts: Parts, places: Sequence[int]) -> list[Any]:
+        self._count += 1
+        shared = self._client.scatter(work, broadcast=True, hash=False)
+        return [
+            self._client.submit(
+                obey, self._rows[k], shared, order, self._sent(parts, k), self.first[k], self.dtype, self._blocks[k],
+                key=f"rankwolf_{name}-{self._run}-{self._count}-{k}", workers=[self._homes[k]], pure=False,
+            )
+            for k in places
+        ]  # fmt: skip
+
+    def _sent(self, parts: Parts, k: int) -> Any:
+        if parts is None or isinstance(parts[k], slice):
+            return None if parts is None else parts[k]
+        return self._client.scatter([parts[k]], workers=[self._homes[k]], hash=False)[0]
+
+    def _add(self, answers: list[Any]) -> Any:
+        self._count += 1
+        return self._client.submit(add_up, answers, key=f"rankwolf_add-{self._run}-{self._count}", pure=False)
+
+    def _find_homes(self) -> None:
+        """Where the rows are: asked once, and again after a worker was lost, when Dask has made them elsewhere."""
+        if self._homes:
+            return
+        from distributed import wait
+
+        started = time.monotonic()
+        while True:
+            try:
+                wait(self._rows, timeout=LOOK_EVERY)
+            except TimeoutError:
+                self._look(started)
+            for future in self._rows:
+                _raise_if_failed(future)
+            where = self._client.who_has(self._rows)
+            homes = [next(iter(where.get(future.key, ())), "") for future in self._rows]
+            if all(homes):
+                self._homes = homes
+                return
+            self._look(started)
+            time.sleep(0.05)
+
+    def _finished(self, answers: list[Any]) -> bool:
+        """Whether all answers are there; False when a worker went away meanwhile."""
+        from distributed import wait
+
+        started = time.monotonic()
+        while True:
+            try:
+                wait(answers, timeout=LOOK_EVERY)
+            except TimeoutError:
+                if not set(self._homes) <= self._look(started):
+                    return False
+                continue
+            for answer in answers:
+                if answer.status == "cancelled" or answer.status == "lost":
+                    return False
+                _raise_if_failed(answer)
+            return True
+
+    def _look(self, since: float) -> set[str]:
+        """The workers that there are. An error where there have been none for long, or none that would work."""
+        if self._client.status not in ("running", "connecting"):
+            raise RuntimeError("The Dask client is closed, or has lost its scheduler. The run cannot go on.")
+        started = time.monotonic()
+        while True:
+            workers = self._client.scheduler_info(n_workers=-1)["workers"]
+            if any(worker["status"] == "running" for worker in workers.values()):
+                return set(workers)
+            if time.monotonic() - started > WITHOUT_WORKERS:
+                state = (
+                    "Every Dask worker is gone"
+                    if not workers
+                    else "Every Dask worker has stopped working, most likely because its memory is full"
+                )
+                raise RuntimeError(
+                    f"{state}, for {WITHOUT_WORKERS:.0f} seconds. Start workers with more memory, or more of them; "
+                    "a run with checkpoint= goes on with resume=True."
+                )
+            time.sleep(min(LOOK_EVERY, WITHOUT_WORKERS / 10))
+
+
+def _raise_if_failed(future: Any) -> None:
+    from distributed import KilledWorker
+
+    if future.status != "error":
+        return
+    error = future.exception()
+    if isinstance(error, KilledWorker):
+        raise RuntimeError(
+            f"Dask workers died of the same task again and again ({future.key}), most likely because their memory was "
+            "full. Start workers with more memory, or give smaller chunks."
+        ) from error
+    if isinstance(error, MemoryError):
+        raise MemoryError(
+            f"A Dask worker had no memory left ({error}). Start workers with more memory, or give smaller chunks."
+        ) from error
+    raise error
+
+
+def client_of(X: Any) -> Any:
+    """The ``distributed.Client`` that would compute this array; None where Dask would not ask one."""
+    from dask.base import get_scheduler
+
+    owner = getattr(get_scheduler(collections=[X]), "__self__", None)
+    return owner if type(owner).__module__.startswith("distributed") else None
+
+
+def room_of(client: Any, n_threads: int, max_memory: int | None) -> Room:
+    """Threads and memory of the cluster, or of this process."""
+    if client is None:
+        memory = available_memory() if max_memory is None else max_memory
+        # In one process nothing has to travel: cutting up chunks is cheap where they fit.
+        return Room(n_threads, memory, max(memory // (4 * n_threads), 2**20), int(MEMORY_SHARE * memory))
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    if not workers:
+        client.wait_for_workers(1, timeout=WITHOUT_WORKERS)
+        workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    threads = sum(worker["nthreads"] for worker in workers)
+    limits = [worker["memory_limit"] for worker in workers]
+    if not all(limits):
+        return Room(threads, None, 8 * 2**30)
+    smallest = min(worker["memory_limit"] // (4 * worker["nthreads"]) for worker in workers)
+    return Room(threads, sum(limits), max(smallest, 2**20))
+
+
+def make_workers(
+    client: Any, lazy: list[tuple[Any, Any]], first: list[int], dtype: np.dtype[Any], size: int, room: Room
+) -> Workers:
+    """The partitions' blocks, computed where they will stay."""
+    import dask
+
+    run = uuid4().hex[:8]
+    blocks = [
+        dask.delayed(make_block, pure=False)(data, observed, dask_key_name=f"rankwolf_block-{run}-{k}")
+        for k, (data, observed) in enumerate(lazy)
+    ]
+    if client is None:
+        threads = Threads(blocks, first, dtype, room)
+        threads.load(size, room)
+        return threads
+    if room.memory is not None and size > MEMORY_SHARE * room.memory:
+        raise complain(
+            f"at most {MEMORY_SHARE * room.memory / 1e9:.3g} GB, {MEMORY_SHARE:.0%} of the workers' memory",
+            f"{size / 1e9:.3g} GB", "Start more workers, or give the matrix in a narrower type.",
+        )  # fmt: skip
+    return Cluster(client, blocks, first, dtype)
+
+
+__all__ = ["Behind", "Block", "Cluster", "Threads", "Workers", "client_of", "make_workers", "room_of"]

@@ -1,0 +1,323 @@
+"""dask.arrays: the same answer as in memory with threads and processes, rows beside the blocks, workers that die."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rankwolf as rw
+from rankwolf.passes import EvaluateFactors, MoveResidual
+from rankwolf.sources import InMemory, OnDask
+from rankwolf.sources.base import Describe
+from rankwolf.sources.on_dask import chunks, source, workers
+from rankwolf.sources.on_dask.chunks import Room, row_chunks
+from rankwolf.sources.on_dask.partition import Behind, Block, Order, Rows, RowSpec, RunTask, obey
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+distributed = pytest.importorskip("distributed")
+
+ROWS, COLUMNS = 1201, 40
+
+
+def scene(dtype=np.float64, shape=(ROWS, COLUMNS)):
+    rng = np.random.default_rng(3)
+    m, n = shape
+    X = 40.0 * rng.random((m, 3)) @ rng.random((3, n)) + 2.0 * rng.standard_normal(shape)
+    X[rng.random(shape) < 0.05] += 120.0
+    return np.clip(X, 0.0, 255.0).astype(dtype)
+
+
+def as_dask(X, size=250):
+    return da.from_array(X, chunks=(size, -1) if X.shape[0] > X.shape[1] else (-1, size))
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two worker processes with a thread each; a nanny starts another one where one dies."""
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", memory_limit="1GiB"
+        ) as cluster,
+        distributed.Client(cluster, timeout=120) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def threads():
+    with dask.config.set(scheduler="threads"):
+        yield
+
+
+RADII = (2e4, 2e5)
+METHODS = ["hybrid", "fw-t", "fw-p", "fw", "ista", "fista"]
+
+
+def settings(method):
+    return {"method": method, "rng": 0} | (
+        {"max_iter": 60, "tol": 1e-4} if method == "hybrid"
+        else {"max_iter": 6, "radii": RADII} if method == "fw-p" else {"max_iter": 6}
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("turned", [False, True], ids=["tall", "wide"])
+def test_threads_give_the_same_answer_as_memory(method, turned):
+    X = scene().T.copy() if turned else scene()
+    expected, fit = (rw.decompose(x, **settings(method)) for x in (X, as_dask(X)))
+    assert fit.objective == pytest.approx(expected.objective, rel=1e-6)
+    if method != "fw-p":  # whose search for a threshold ends on the last digits of a sum
+        assert fit.passes == expected.passes
+    np.testing.assert_allclose(np.asarray(fit.low_rank), expected.low_rank[:], atol=1e-2)
+    assert isinstance(fit.low_rank.u, np.ndarray)
+    if fit.sparse.nnz and method != "fw":
+        np.testing.assert_allclose(fit.sparse.to_dask().compute(), np.asarray(fit.sparse), atol=1e-9)
+        assert fit.sparse.to_dask().shape == X.shape
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_processes_give_the_same_answer_as_memory(method, client):
+    X = scene()
+    expected, fit = (rw.decompose(x, **settings(method)) for x in (X, as_dask(X)))
+    assert fit.objective == pytest.approx(expected.objective, rel=1e-6)
+    np.testing.assert_allclose(fit.sparse[3:9], expected.sparse[3:9], atol=1e-2)
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+def test_types_masks_and_missing_entries(dtype):
+    X = scene(dtype)
+    mask = np.random.default_rng(0).random(X.shape) < 0.8
+    expected = rw.decompose(X, observed=mask, rng=0, max_iter=5, tol=0.0).objective
+    masked = da.ma.masked_array(as_dask(X), ~as_dask(mask))
+    for fit in (
+        rw.decompose(as_dask(X), observed=mask, rng=0, max_iter=5, tol=0.0),
+        rw.decompose(as_dask(X), observed=da.from_array(mask, chunks=(99, 13)), rng=0, max_iter=5, tol=0.0),
+        rw.decompose(masked, rng=0, max_iter=5, tol=0.0),
+    ):
+        assert fit.objective == pytest.approx(expected, rel=1e-6)
+    with_nan = da.where(mask, as_dask(X), np.nan)
+    assert rw.decompose(with_nan, rng=0, max_iter=5, tol=0.0).objective == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.usefixtures("threads")
+def test_rows_stay_beside_the_blocks_and_can_be_worked_on():
+    X = scene()
+    here, there = InMemory(X, None, 1), OnDask(as_dask(X), None, 2)
+    left = np.random.default_rng(0).standard_normal((ROWS, 3))
+    right = np.random.default_rng(1).standard_normal((COLUMNS, 3))
+    rows = there.spread(left)
+    assert not isinstance(rows, np.ndarray) and rows.shape == left.shape
+    np.testing.assert_array_equal(there.gather(there.map(np.multiply, rows, rows)), left * left)
+    np.testing.assert_array_equal(there.gather(there.row_numbers()), here.row_numbers())
+    np.testing.assert_array_equal(there.row(rows, 777), left[777])
+    task = EvaluateFactors(right, 1.0)
+    np.testing.assert_allclose(there.run(task, rows).values, here.run(task, left).values, rtol=1e-12)
+    low_rank = there.as_user_sees(there.low_rank(rows, right))
+    np.testing.assert_allclose(low_rank[:], left @ right.T, atol=1e-10)
+    np.testing.assert_allclose(low_rank.u.T @ low_rank.u, np.eye(3), atol=1e-12)
+    np.testing.assert_array_equal(there.read(240, 260), X[240:260])  # across the end of a partition
+    np.testing.assert_array_equal(
+        there.sample(64, np.random.default_rng(5)), here.sample(64, np.random.default_rng(5))
+    )
+    assert there.fingerprint() == here.fingerprint()
+
+
+def test_an_order_is_obeyed_once_and_never_out_of_turn():
+    block, rows = Block(scene()[:100], None), Rows(0)
+    task = MoveResidual(0.5, 0.5, np.zeros(COLUMNS), np.inf, np.zeros((COLUMNS, 1)))
+    work, specs = RunTask(task), (RowSpec(0, COLUMNS, "<f8"), RowSpec(1, 1, "<f8"))
+    first = obey(rows, work, Order(0, specs, True), None, 0, np.dtype(np.float64), block)
+    np.testing.assert_allclose(rows.arrays[0], 0.5 * block.data)
+    again = obey(rows, work, Order(0, specs, True), None, 0, np.dtype(np.float64), block)
+    assert again is first
+    np.testing.assert_allclose(rows.arrays[0], 0.5 * block.data)
+    late = obey(Rows(4), work, Order(1, specs, True), None, 0, np.dtype(np.float64), block)
+    assert late == Behind(((4, 0),))
+
+
+@pytest.mark.usefixtures("threads")
+def test_large_factors_stay_distributed(monkeypatch, tmp_path):
+    expected = rw.decompose(as_dask(scene()), rng=0, tol=1e-2)
+    monkeypatch.setattr(source, "CLIENT_BYTES", 1000)
+    fit = rw.decompose(as_dask(scene()), rng=0, tol=1e-2)
+    assert isinstance(fit.low_rank.u, da.Array) and fit.low_rank.u.shape[0] == ROWS
+    assert isinstance(fit.low_rank[5:7], da.Array)
+    np.testing.assert_array_equal(np.asarray(fit.low_rank), np.asarray(expected.low_rank))
+    np.testing.assert_array_equal(fit.sparse[5:7], expected.sparse[5:7])
+    assert abs(fit.sparse.to_scipy() - expected.sparse.to_scipy()).max() == 0.0
+    fit.save(tmp_path / "fit.npz")
+    np.testing.assert_array_equal(rw.load(tmp_path / "fit.npz").low_rank.u, expected.low_rank.u)
+
+
+def test_the_graph_does_not_grow_and_little_is_left(client):
+    fit = rw.decompose(as_dask(scene(), 300), rng=0, method="fw-t", max_iter=3)
+    del fit
+    tasks = []
+
+    def count(record):
+        time.sleep(0.2)  # what was released goes in its own time
+        tasks.append(client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)))
+
+    rw.decompose(as_dask(scene(), 300), rng=0, method="fw-t", max_iter=8, callback=count)
+    assert max(tasks[4:]) <= tasks[2] + 12
+    deadline = time.monotonic() + 60
+    while (
+        client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+        and time.monotonic() < deadline
+    ):
+        time.sleep(0.1)
+    assert client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) == 0
+
+
+def test_tasks_have_names_that_say_what_they_do(client):
+    source = OnDask(as_dask(scene()), None, 1)
+    with distributed.get_task_stream(client) as stream:
+        source.run(Describe())
+    names = {distributed.utils.key_split(task["key"]) for task in stream.data}
+    assert "rankwolf_describe" in names
+
+
+@pytest.mark.parametrize("method", ["hybrid", "fw-t", "fista"])
+def test_a_killed_worker_costs_time_and_not_the_result(method, client):
+    X = as_dask(scene())
+    client.wait_for_workers(2, timeout=120)
+    options = settings(method) | {"tol": 0.0, "max_iter": 12}
+    calm = rw.decompose(X, **options)
+    killed = []
+
+    def kill(record):
+        if record.iteration == 7:
+            killed.extend(list(client.run(os.getpid).values())[:1])
+            threading.Timer(0.03, os.kill, (killed[0], signal.SIGKILL)).start()
+
+    fit = rw.decompose(X, callback=kill, **options)
+    assert killed
+    assert fit.objective == pytest.approx(calm.objective, rel=1e-10)
+    assert fit.passes == calm.passes
+
+
+def test_no_workers_left_is_one_error(monkeypatch):
+    monkeypatch.setattr(workers, "WITHOUT_WORKERS", 1.0)
+    with (
+        distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster,
+        distributed.Client(cluster, timeout=120) as client,
+    ):
+
+        async def remove(dask_scheduler):
+            for address in list(dask_scheduler.workers):
+                await dask_scheduler.remove_worker(address, stimulus_id="test")
+
+        def leave(record):
+            client.run_on_scheduler(remove)
+
+        with pytest.raises(RuntimeError, match="Every Dask worker is gone"):
+            rw.decompose(as_dask(scene()), rng=0, tol=0.0, max_iter=20, callback=leave)
+
+
+def test_too_large_for_the_workers_is_said_before(client):
+    large = da.ones((4_000_000, 100), chunks=(100_000, 100))
+    with pytest.raises(ValueError, match=r"workers' memory. Got 3.2 GB"):
+        rw.decompose(large)
+
+
+ROOM = Room(threads=4, memory=None, partition=8000 * 100, cheap=0)
+
+
+@pytest.mark.parametrize(
+    ("given", "heights"),
+    [
+        ((100, 100), (100,) * 8),
+        ((100, 20), (100,) * 8),  # columns that are side by side are put together
+        ((10, 100), (100,) * 8),  # many small ones: neighbours
+    ],
+)
+def test_partitions_follow_the_chunks(given, heights):
+    assert row_chunks(da.ones((800, 100), chunks=given), ROOM, False) == heights
+
+
+def test_chunks_that_would_have_to_be_cut_up_are_refused():
+    across = da.ones((4000, 100), chunks=(4000, 5))
+    with pytest.raises(ValueError, match=r"X.rechunk\(\{0: 500, 1: -1\}\).persist\(\)"):
+        row_chunks(across, ROOM, False)
+    assert sum(row_chunks(across, Room(4, None, 8000 * 100, chunks.CHEAP_BYTES), False)) == 4000
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (lambda: as_dask(scene())[0], "two-dimensional"),
+        (lambda: as_dask(scene()).astype(complex), "real numbers"),
+        (lambda: as_dask(scene())[as_dask(scene())[:, 0] > 1], "compute_chunk_sizes"),
+        (lambda: as_dask(scene()) / 0.0, "finite"),
+    ],
+)
+def test_bad_arrays(X, message):
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match=message):
+        rw.decompose(X())
+
+
+@pytest.mark.usefixtures("threads")
+def test_a_checkpoint_is_taken_up_again(tmp_path):
+    X, path = as_dask(scene()), tmp_path / "run.ckpt"
+    for method in ("hybrid", "fw-t"):
+        whole = rw.decompose(X, rng=0, method=method, tol=0.0, max_iter=10)
+        rw.decompose(X, rng=0, method=method, tol=0.0, max_iter=4, checkpoint=path)
+        resumed = rw.decompose(X, rng=0, method=method, tol=0.0, max_iter=10, checkpoint=path, resume=True)
+        assert resumed.objective == pytest.approx(whole.objective, rel=1e-12)
+        path.unlink()
+
+
+@pytest.mark.usefixtures("threads")
+def test_robust_pca_takes_a_dask_array():
+    pytest.importorskip("sklearn")
+    X = scene()
+    here, there = (rw.RobustPCA(center=False, random_state=0).fit(x) for x in (X, as_dask(X)))
+    np.testing.assert_allclose(there.singular_values_, here.singular_values_, rtol=1e-6)
+    assert there.noise_scale_ == pytest.approx(here.noise_scale_, rel=1e-6)
+    np.testing.assert_allclose(there.transform(as_dask(X[:50])), here.transform(X[:50]), atol=1e-6)
+
+
+def test_the_documented_commands_work(tmp_path):
+    """``dask scheduler`` and ``dask worker`` as processes of their own, in their own folders, on a free port."""
+    text = (Path(__file__).parents[1] / "docs" / "clusters.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"<!-- commands -->\n```sh\n(.*?)```", text, re.S)
+    lines = [line for block in blocks for line in block.splitlines()]
+    assert [line.split()[:2] for line in lines] == [
+        ["dask", "scheduler"],
+        ["dask", "worker"],
+        ["dask", "worker"],
+    ]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    processes = []
+    try:
+        for line in lines:
+            command = [sys.executable, "-m", *line.replace("8786", port).split()]
+            processes.append(
+                subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            )
+        with distributed.Client(f"tcp://127.0.0.1:{port}", timeout=120) as client:
+            client.wait_for_workers(2, timeout=120)
+            fit = rw.decompose(as_dask(scene()), rng=0, tol=1e-4)
+        assert fit.objective == pytest.approx(rw.decompose(scene(), rng=0, tol=1e-4).objective, rel=1e-6)
+        assert (tmp_path / "worker-a").is_dir() and (tmp_path / "worker-b").is_dir()
+    finally:
+        for process in reversed(processes):
+            process.terminate()
+        for process in processes:
+            process.wait(timeout=60)
