@@ -90,10 +90,10 @@ def _box_sum(mask: Array, size: int) -> Array:
     """
     height, width = mask.shape
     padded = np.pad(mask, size // 2, "edge").astype(np.uint8 if size < 16 else np.uint32)
-    down = padded[:height].copy()
+    down: Array = padded[:height].copy()
     for k in range(1, size):
         down += padded[k : k + height]
-    across = down[:, :width].copy()
+    across: Array = down[:, :width].copy()
     for k in range(1, size):
         across += down[:, k : k + width]
     return across
