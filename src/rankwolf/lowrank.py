@@ -90,8 +90,7 @@ class LowRank:
 
     def __getitem__(self, key: RowKey | tuple[RowKey, ColumnKey]) -> Array:
         rows, columns = split_key(key)
-        scaled = self.s.astype(self.dtype) * self.vt[:, columns].T
-        product: Array = self.u[rows] @ scaled.T
+        product: Array = (self.u[rows] * self.s.astype(self.dtype)) @ self.vt[:, columns]
         return product
 
     def __matmul__(self, other: Array) -> Array:

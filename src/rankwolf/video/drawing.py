@@ -51,7 +51,7 @@ class Pictures:
     @property
     def activity(self) -> float:
         """The share of the picture that moves."""
-        return float(np.mean(self.mask))
+        return np.count_nonzero(self.mask) / self.mask.size
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ class Separator:
     def separate(self, number: int, row: Array, present: Array | None, low_rank: Array) -> Pictures:
         """Background L, foreground S, mask of what moves."""
         picture, region = self.picture, self.picture.region
-        residual = row.astype(np.float32) - low_rank
+        residual = np.subtract(row, low_rank, dtype=np.float32)
         if present is not None:
             residual[~present] = 0.0
             row = np.where(present, row, np.uint8(0))
@@ -94,12 +94,15 @@ class Separator:
         sparse = soft_threshold(residual, self.lambda_S)
         if self.style == "absolute":
             return self.picture.to_frame(to_gray_levels(np.abs(sparse)))
-        return self.picture.to_frame(to_gray_levels(sparse + MIDDLE_GRAY), outside=MIDDLE_GRAY)
+        sparse += MIDDLE_GRAY
+        return self.picture.to_frame(to_gray_levels(sparse), outside=MIDDLE_GRAY)
 
 
 def to_gray_levels(values: Array) -> Array:
     """Rounded and clipped to uint8."""
-    return np.clip(np.rint(values), 0.0, 255.0).astype(np.uint8)
+    rounded = np.rint(values)
+    np.clip(rounded, 0.0, 255.0, out=rounded)
+    return rounded.astype(np.uint8)
 
 
 def write_pictures(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ SHRINKAGE = 0.1
 SAMPLED_COLUMNS = 32768
 # Of the length of a frame: Newton's next step would be the square of it.
 TOL = 1e-3
+# The step over all pixels is repeated while it moves L by more than this many gray levels, root mean square.
+LEAST_MOVE, MOST_STEPS = 0.1, 20
 # Of the summary beside the result.
 NEEDED = ("height", "width", "channels", "residual_noise", "photographs")
 
@@ -79,14 +82,44 @@ class Model:
         return mine
 
     def fit(self, frames: Array) -> Array:
-        """The coefficients (b, rank) of rows (b, columns).
+        """The coefficients (b, rank) of rows (b, columns), exact to a few hundredths of a gray level.
 
-        A few pixels are enough to come within a fraction of a gray level; starting there, all of them take a third of
-        the time.
+        Newton's method on a sample of the pixels comes within a tenth of a gray level. From there, all pixels take the
+        step whose Hessian counts every one of them, outliers too: it never goes too far, needs no line search, is the
+        same small matrix for all frames, and leaves about the share of outliers of the error; so one is nearly always
+        enough. That is two products of the frames with V, a sixth of the time of Newton's method on all pixels.
         """
-        every, ridge = -(-frames.shape[1] // SAMPLED_COLUMNS), SHRINKAGE * self.lambda_L
-        start = fit_rows(frames[:, ::every], self.right[::every], ridge / every, self.lambda_S, tol=TOL)
-        return fit_rows(frames, self.right, ridge, self.lambda_S, start=start, tol=TOL)
+        every = -(-frames.shape[1] // SAMPLED_COLUMNS)
+        left = fit_rows(frames[:, ::every], self.right[::every], self._ridge / every, self.lambda_S, tol=TOL)
+        most = LEAST_MOVE**2 * frames.shape[1]
+        for _ in range(MOST_STEPS):
+            residual = np.subtract(frames, self.low_rank(left), dtype=np.float32)
+            np.clip(residual, -self.lambda_S, self.lambda_S, out=residual)
+            descent = residual @ self.right - self._ridge * left
+            move = descent @ self._inverse
+            left += move
+            if np.einsum("ij,jk,ik->i", move, self._gram, move).max() <= most:
+                break
+        return left
+
+    def low_rank(self, left: Array) -> Array:
+        """L of frames with these coefficients."""
+        product: Array = left @ self.right.T
+        return product
+
+    @cached_property
+    def _gram(self) -> Array:
+        return self.right.T @ self.right
+
+    @cached_property
+    def _inverse(self) -> Array:
+        """(VᵀV + λI)⁻¹."""
+        hessian = self._gram.astype(np.float64) + self._ridge * np.eye(self.right.shape[1])
+        return np.linalg.inv(hessian).astype(np.float32)
+
+    @property
+    def _ridge(self) -> float:
+        return SHRINKAGE * self.lambda_L
 
 
 def _summary(path: Path) -> dict[str, Any]:
@@ -107,5 +140,5 @@ def blocks_by_model(model: Model, reader: Reader, rows_at_once: int) -> Iterator
     first = 0
     while batch := list(islice(rows, rows_at_once)):
         frames = np.stack(batch)
-        yield Block(first, frames, None, model.fit(frames.astype(np.float32)) @ model.right.T)
+        yield Block(first, frames, None, model.low_rank(model.fit(frames)))
         first += len(batch)
