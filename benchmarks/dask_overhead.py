@@ -84,7 +84,8 @@ def measure(
     result = {
         "name": name, "rows": m, "columns": n, "rank": rank, "passes": fit.passes, "objective": fit.objective,
         "seconds_per_pass": meter.per_pass(1), "bytes_per_pass": meter.per_pass(2),
-        "model_bytes": 4.0 * (m + n) * rank,
+        "model_bytes": 4.0 * (m + n) * rank, "threads": n_threads,
+        "workers": 0 if client is None else len(client.scheduler_info()["workers"]),
     }  # fmt: skip
     print(
         f"{name:28s} {1e3 * result['seconds_per_pass']:8.1f} ms/pass  {result['bytes_per_pass'] / 1e6:8.3f} MB/pass  "

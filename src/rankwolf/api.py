@@ -50,7 +50,7 @@ def decompose(
     X : array of shape (m, n)
         Any real dtype and memory order, or a masked array. It is not copied, and stays in its own dtype. A memory map,
         an h5py dataset, a Zarr array, or a list of these or of files (``.npy``, ``.h5``, ``.zarr``), whose rows follow
-        each other, stays on the disk and is read once in each pass.
+        each other, stays on the disk and is read once in each pass. A dask.array stays on its workers.
     observed : boolean array of shape (m, n), optional
         True where an entry was observed; an array, or on the disk as well.
     implicit : {"missing", "zeros"}

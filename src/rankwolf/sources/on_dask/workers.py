@@ -95,6 +95,10 @@ class Threads(Workers):
         return list(dask.compute(*calls, scheduler="threads", num_workers=self._n_threads))
 
 
+class _LostError(Exception):
+    """Something could not be sent, because the worker is gone."""
+
+
 class Cluster(Workers):
     """The workers of a ``distributed.Client``. An order for a partition goes to the worker that has its rows."""
 
@@ -124,7 +128,7 @@ class Cluster(Workers):
                 self._homes = []
                 return Behind(()) if add else [Behind(())]
             found = self._client.gather(answers)
-        except (CancelledError, CommClosedError, TimeoutError):
+        except (CancelledError, CommClosedError, TimeoutError, _LostError):
             # Something that was sent is gone with a worker; or the scheduler itself, which the next look will tell.
             self._homes = []
             return Behind(()) if add else [Behind(())]
@@ -140,7 +144,9 @@ class Cluster(Workers):
 
     def _submit(self, name: str, work: Work, order: Order, parts: Parts, places: Sequence[int]) -> list[Any]:
         self._count += 1
-        shared = self._client.scatter(work, broadcast=True, hash=False)
+        # To one worker; the others fetch it from each other. With broadcast=True the scheduler makes the copies, and
+        # never ends where one of the workers dies meanwhile (distributed 2026.8).
+        shared = self._scatter(work, None)
         return [
             self._client.submit(
                 obey, self._rows[k], shared, order, self._sent(parts, k), self.first[k], self.dtype, self._blocks[k],
@@ -152,7 +158,13 @@ class Cluster(Workers):
     def _sent(self, parts: Parts, k: int) -> Any:
         if parts is None or isinstance(parts[k], slice):
             return None if parts is None else parts[k]
-        return self._client.scatter([parts[k]], workers=[self._homes[k]], hash=False)[0]
+        return self._scatter(parts[k], [self._homes[k]])
+
+    def _scatter(self, data: Any, homes: list[str] | None) -> Any:
+        try:
+            return self._client.scatter([data], workers=homes, hash=False, timeout=WITHOUT_WORKERS)[0]
+        except (OSError, ValueError) as error:  # the worker that should take it is gone, or all are
+            raise _LostError from error
 
     def _add(self, answers: list[Any]) -> Any:
         self._count += 1
