@@ -3,7 +3,8 @@
 Everybody is scored by :mod:`rankwolf.video.scoring`, on the frames 470 to 1700 that CDnet counts. Rankwolf runs as a
 user would run it, with no option at all. The others get their defaults, and then the best of a grid of thresholds and
 filters, chosen by looking at the truth, which flatters them. ``--choices`` shows what each of Rankwolf's own choices is
-worth, ``--fista`` solves the same problem by FISTA, both on every fourth frame.
+worth; ``--deltas`` takes the paper's weights instead of ours, ``--colours`` solves them together and one by one, and
+``--fista`` solves the same problem by FISTA: these three on every fourth frame.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ FILTERS: dict[str, Filter] = {
 }
 
 
-FISTA_EVERY = 4
+# Where all frames would take too long: FISTA, the paper's weights with their large rank, colours one by one.
+EVERY = 4
 
 
 class Judge:
@@ -72,13 +74,13 @@ class Judge:
         return total
 
 
-def frames(color: bool) -> Array:
+def frames(color: bool, every: int = 1) -> Array:
     path = folder() / "highway" / "input"
     if not path.is_dir():
         raise MissingDataError(
             f"highway: {path} is not there. Set RANKWOLF_DATA to the folder that holds it."
         )
-    return np.stack(list(open_frames(path, Selection(color=color))))
+    return np.stack(list(open_frames(path, Selection(color=color, every=every))))
 
 
 def row(name: str, score: Score, note: str = "") -> None:
@@ -178,12 +180,15 @@ class Trial:
         row(name, judge.score(self.masks(rule, judge.numbers)), f"{note}, {self.seconds:.0f} s")
 
 
+def weights_of(matrix: Array) -> tuple[float, float]:
+    """As ``rankwolf separate`` chooses them."""
+    return weights_for(temporal_noise(matrix), (matrix.shape[0], matrix.shape[1]))
+
+
 def choices(judge: Judge) -> None:
     """What each choice is worth: one is changed, the others are the defaults."""
     video = frames(color=False)
-    matrix = video.reshape(len(video), -1)
-    shape, sigma = (matrix.shape[0], matrix.shape[1]), temporal_noise(matrix)
-    lambda_L, lambda_S = weights_for(sigma, shape)
+    lambda_L, lambda_S = weights_of(video.reshape(len(video), -1))
     plain, rule = Trial(video, (lambda_L, lambda_S)), MaskRule()
     plain.show("defaults", judge)
     for sigmas in (4.0, 5.0, 7.0, 8.0, 10.0):
@@ -202,24 +207,29 @@ def choices(judge: Judge) -> None:
     for share in (0.002, 0.01, 0.02, 0.1):
         trial = Trial(video, ((share / BACKGROUND_SHARE) ** 0.5 * lambda_L, lambda_S), max_seconds=600.0)
         trial.show(f"theta = {share:g} instead of {BACKGROUND_SHARE:g}", judge)
+
+
+def deltas(judge: Judge) -> None:
+    """The paper's weights instead of ours, on every fourth frame."""
+    video = frames(color=False, every=EVERY)
+    matrix = video.reshape(len(video), -1)
+    Trial(video, weights_of(matrix), every=EVERY).show("every 4th frame, defaults", judge)
     norm = float(np.linalg.norm(matrix.astype(np.float32)))
     for delta in (1e-3, 3e-3, 1e-2):
-        weights = (delta * norm, delta * norm / max(shape) ** 0.5)
-        Trial(video, weights, max_seconds=600.0).show(f"the paper's rule, delta = {delta:g}", judge)
-    colours(judge)
+        weights = (delta * norm, delta * norm / max(matrix.shape) ** 0.5)
+        trial = Trial(video, weights, every=EVERY, max_seconds=120.0)
+        trial.show(f"every 4th frame, the paper's rule, delta = {delta:g}", judge)
 
 
 def colours(judge: Judge) -> None:
-    """Colour: the channels in one matrix, and one by one."""
-    video = frames(color=True)
-    matrix = video.reshape(len(video), -1)
-    weights = weights_for(temporal_noise(matrix), (matrix.shape[0], matrix.shape[1]))
-    Trial(video, weights).show("colour, one matrix", judge)
+    """Colour: the channels in one matrix, and one by one; on every fourth frame."""
+    video = frames(color=True, every=EVERY)
+    weights = weights_of(video.reshape(len(video), -1))
+    Trial(video, weights, every=EVERY).show("every 4th frame, colour in one matrix", judge)
     trials = []
     for channel in range(3):
         plane = np.ascontiguousarray(video[..., channel])
-        flat = plane.reshape(len(plane), -1)
-        trials.append(Trial(plane, weights_for(temporal_noise(flat), (flat.shape[0], flat.shape[1]))))
+        trials.append(Trial(plane, weights_of(plane.reshape(len(plane), -1)), every=EVERY))
     rule = replace(MaskRule(), vote=1, fill_holes=False, least_area=0.0)
 
     def masks() -> Masks:
@@ -227,31 +237,33 @@ def colours(judge: Judge) -> None:
             yield parts[0][0], _ours(parts[0][1] | parts[1][1] | parts[2][1])
 
     note = "ranks " + ", ".join(str(trial.fit.low_rank.rank) for trial in trials)
-    row("colour, one by one", judge.score(masks()), f"{note}, {sum(trial.seconds for trial in trials):.0f} s")
+    row(
+        "every 4th frame, colours one by one",
+        judge.score(masks()),
+        f"{note}, {sum(trial.seconds for trial in trials):.0f} s",
+    )
 
 
 def fista(judge: Judge) -> None:
     """The same problem by FISTA: what differs is the solver alone. All frames would take it half an hour."""
-    video = frames(color=False)[::FISTA_EVERY]
-    matrix = video.reshape(len(video), -1)
-    weights = weights_for(temporal_noise(matrix), (matrix.shape[0], matrix.shape[1]))
+    video = frames(color=False, every=EVERY)
+    weights = weights_of(video.reshape(len(video), -1))
     for method in ("hybrid", "fista"):
-        trial = Trial(video, weights, method, FISTA_EVERY, max_seconds=1200.0)
-        trial.show(f"every {FISTA_EVERY}th frame, by {method}", judge)
+        trial = Trial(video, weights, method, EVERY, max_seconds=1200.0)
+        trial.show(f"every {EVERY}th frame, by {method}", judge)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("choices", "fista"):
+    extra = {"choices": choices, "deltas": deltas, "colours": colours, "fista": fista}
+    for name in extra:
         parser.add_argument(f"--{name}", action="store_true")
     arguments = parser.parse_args()
     judge = Judge(Truth(folder() / "highway"))
     print("| what | F-measure | precision | recall | false positive rate | note\n|---|---|---|---|---|---")
-    if arguments.choices:
-        choices(judge)
-        return
-    if arguments.fista:
-        fista(judge)
+    if asked := [run for name, run in extra.items() if getattr(arguments, name)]:
+        for run in asked:
+            run(judge)
         return
     command(judge)
     command(judge, "--color")

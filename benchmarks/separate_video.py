@@ -13,6 +13,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
@@ -30,17 +31,18 @@ LONG_SECONDS = 600
 def run(source: Path, target: Path, *options: str) -> dict[str, Any]:
     """A fresh process, so that its peak memory is its own."""
     words = ["separate", str(source), "-o", str(target), "--json", *options]
+    started = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-m", "rankwolf", *words], stdout=subprocess.PIPE, check=True, text=True
     )
-    summary: dict[str, Any] = json.loads(done.stdout)
-    return summary
+    return {**json.loads(done.stdout), "process_seconds": time.perf_counter() - started}
 
 
 def show(results: Results, name: str, summary: dict[str, Any]) -> None:
     seconds = summary["seconds"]
     row = {
-        "name": name, "frames": summary["frames"], "seconds": seconds, "rank": summary.get("rank"),
+        "name": name, "frames": summary["frames"], "seconds": seconds,
+        "process_seconds": summary["process_seconds"], "rank": summary.get("rank"),
         "relative_gap": summary.get("relative_gap"), "proved": summary.get("gap_is_proved"),
         "passes": summary.get("passes"), "frames_per_second": summary["frames_per_second"],
         "peak_memory_bytes": summary["peak_memory_bytes"], "on_disk": summary["frames_on_disk"],
@@ -55,6 +57,7 @@ def show(results: Results, name: str, summary: dict[str, Any]) -> None:
     )
     print(
         f"{name}: {summary['frames']} frames, seconds: {split}{share}{gap}, {row['frames_per_second']:.1f} frames/s, "
+        f"{summary['process_seconds']:.1f} s from start to end of the process, "
         f"peak {row['peak_memory_bytes'] / 1e6:.0f} MB, frames on {'disk' if row['on_disk'] else 'memory'}",
         flush=True,
     )

@@ -94,7 +94,12 @@ def _paper_table(name: str, title: str) -> str:
     lines = []
     for label, rho in dict.fromkeys((row["data"], row["rho"]) for row in rows):
         found = {row["method"]: row for row in rows if (row["data"], row["rho"]) == (label, rho)}
-        cells = [f"{found[m]['paper']} / {found[m]['ours']}{words[found[m]['within']]}" for m in methods]
+        cells = [
+            f"{found[m]['paper']} / {found[m]['ours']}{words[found[m]['within']]}"
+            if m in found
+            else "left out"
+            for m in methods
+        ]
         lines.append([label, f"{rho:.1f}", *cells])
     head = table(["data", "ρ", *(f"{m.upper()}: paper / ours" for m in methods)], lines)
     return (
