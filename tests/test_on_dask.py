@@ -321,3 +321,24 @@ def test_the_documented_commands_work(tmp_path):
             process.terminate()
         for process in processes:
             process.wait(timeout=60)
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("method", ["hybrid", "fw-t", "fista"])
+def test_rows_come_back_from_those_that_were_fetched(method, monkeypatch):
+    """Rows are fetched every third change here, and some are replaced by those of a worker that has just started."""
+    monkeypatch.setattr(source, "FETCH_EVERY", 3)
+    monkeypatch.setattr(source, "NARROW", 100.0)
+    made, start = [], workers.Threads.__init__
+    monkeypatch.setattr(
+        workers.Threads, "__init__", lambda self, *rest: (made.append(self), start(self, *rest))[1]
+    )
+    options = settings(method) | {"tol": 0.0, "max_iter": 12}
+    calm = rw.decompose(as_dask(scene()), **options)
+
+    def lose(record):
+        if record.iteration in (5, 8, 9):
+            made[-1]._rows[record.iteration % 4] = Rows(record.iteration % 4)
+
+    fit = rw.decompose(as_dask(scene()), callback=lose, **options)
+    assert fit.objective == pytest.approx(calm.objective, rel=1e-10)
