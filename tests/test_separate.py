@@ -261,19 +261,18 @@ def test_a_model_gives_old_frames_their_old_background(video, separated, tmp_pat
     assert np.mean(pictures(separated / "mask.mkv") != pictures(target / "mask.mkv")) < 0.005
 
 
-def test_the_fit_of_new_frames_is_the_row_local_optimum(separated):
-    """A Newton step on some pixels and a cheap one on all come as close as a picture can show."""
+@pytest.mark.parametrize("sampled", [32768, 12])
+def test_the_fit_of_new_frames_is_the_row_local_optimum(separated, monkeypatch, sampled):
+    """A Newton step on some pixels and a cheap one on all come as close as a picture can show.
+
+    Also where the sample says little: 12 pixels for the start.
+    """
+    monkeypatch.setattr("rankwolf.video.model.SAMPLED_COLUMNS", sampled)
     model, frames = Model.load(separated), scene().matrix[40:]
     exact = fit_rows(frames, model.right, SHRINKAGE * model.lambda_L, model.lambda_S)
     difference = model.low_rank(model.fit(frames)) - model.low_rank(exact)
     assert np.abs(difference).max() < 0.25
     assert np.sqrt(np.mean(difference**2)) < 0.05
-
-
-def test_the_fit_improves_until_it_moves_no_more(separated, monkeypatch):
-    """Also where the sample says little: 12 pixels for the start."""
-    monkeypatch.setattr("rankwolf.video.model.SAMPLED_COLUMNS", 12)
-    test_the_fit_of_new_frames_is_the_row_local_optimum(separated)
 
 
 def test_what_a_model_refuses(separated, tmp_path, capsys):

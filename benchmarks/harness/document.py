@@ -76,6 +76,8 @@ def _provenance(content: Row) -> str:
     libraries = ", ".join(f"{name} {version}" for name, version in machine["libraries"].items())
     loads = [row["load_before"] for row in content["rows"] if row.get("load_before") is not None]
     busy = f" Load average before the runs: at most {max(loads):.1f}." if loads else ""
+    # Typed into a results file by whoever knows of a disturbance that the load average does not show.
+    busy += f" {content['remark']}" if content.get("remark") else ""
     threads = content["settings"].get("threads")
     return (
         f"*{content['started'][:10]}, commit {machine['commit']}, {machine['processor']}, {machine['cores']} cores, "
