@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from rankwolf.files.writing import Rows
 from rankwolf.lowrank import Array
 from rankwolf.sources.sparse import is_sparse
 
 # Median of |x − median| of a standard normal x is 1/this.
 SIGMAS_OF_MEDIAN_DEVIATION = 1.482602218505602
 BLOCK_COLUMNS_BYTES = 2**27
-
-
-class Rows(Protocol):
-    """Something whose slices of rows are arrays."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(rows, columns)."""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Of the slices."""
-
-    def __getitem__(self, key: slice, /) -> Array: ...
 
 
 @dataclass(frozen=True)
