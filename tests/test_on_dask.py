@@ -139,12 +139,12 @@ def test_an_order_is_obeyed_once_and_never_out_of_turn():
     block, rows = Block(scene()[:100], None), Rows(0)
     task = MoveResidual(0.5, 0.5, np.zeros(COLUMNS), np.inf, np.zeros((COLUMNS, 1)))
     work, specs = RunTask(task), (RowSpec(0, COLUMNS, "<f8"), RowSpec(1, 1, "<f8"))
-    first = obey(rows, work, Order(0, specs, True), None, 0, np.dtype(np.float64), block)
+    first = obey(rows, work, None, 0, block, order=Order(0, specs, True), dtype=np.dtype(np.float64))
     np.testing.assert_allclose(rows.arrays[0], 0.5 * block.data)
-    again = obey(rows, work, Order(0, specs, True), None, 0, np.dtype(np.float64), block)
+    again = obey(rows, work, None, 0, block, order=Order(0, specs, True), dtype=np.dtype(np.float64))
     assert again is first
     np.testing.assert_allclose(rows.arrays[0], 0.5 * block.data)
-    late = obey(Rows(4), work, Order(1, specs, True), None, 0, np.dtype(np.float64), block)
+    late = obey(Rows(4), work, None, 0, block, order=Order(1, specs, True), dtype=np.dtype(np.float64))
     assert late == Behind(((4, 0),))
 
 
@@ -188,6 +188,24 @@ def test_tasks_have_names_that_say_what_they_do(client):
         source.run(Describe())
     names = {distributed.utils.key_split(task["key"]) for task in stream.data}
     assert "rankwolf_describe" in names
+
+
+@pytest.mark.parametrize("method", ["hybrid", "fw-t"])
+def test_many_partitions_are_added_up_in_a_tree(method, client, monkeypatch):
+    """Forty tasks, five that add up eight answers each, and five sums that come to the client."""
+    monkeypatch.setattr(chunks, "MOST_PER_THREAD", 20)
+    X = scene(shape=(2000, 30))
+    expected = rw.decompose(X, **settings(method))
+    with distributed.get_task_stream(client) as stream:
+        fit = rw.decompose(as_dask(X, 50), **settings(method))
+    assert fit.objective == pytest.approx(expected.objective, rel=1e-6)
+    names = [distributed.utils.key_split(task["key"]) for task in stream.data]
+    assert names.count("rankwolf_describe") == 40
+    summed = {"rankwolf_describe", "rankwolf_hybrid_pass", "rankwolf_move_residual", "rankwolf_align_atom"}
+    passes = sum(name in summed for name in names) // 40
+    assert names.count("rankwolf_add") >= 5 * passes
+    assert names.count("rankwolf_add") == 5 * fit.passes
+    assert fit.low_rank.rank == expected.low_rank.rank
 
 
 @pytest.mark.parametrize("method", ["hybrid", "fw-t", "fista"])
@@ -282,13 +300,27 @@ def test_a_checkpoint_is_taken_up_again(tmp_path):
 
 
 @pytest.mark.usefixtures("threads")
-def test_robust_pca_takes_a_dask_array():
+@pytest.mark.parametrize("options", [{}, {"center": False}, {"n_components": 2}], ids=str)
+@pytest.mark.parametrize("shape", [(900, 40), (60, 900)], ids=["tall", "wide"])
+def test_robust_pca_takes_a_dask_array(options, shape):
     pytest.importorskip("sklearn")
-    X = scene()
-    here, there = (rw.RobustPCA(center=False, random_state=0).fit(x) for x in (X, as_dask(X)))
+    X = scene(shape=shape)
+    X[::7, ::3] = np.nan
+    here, there = (rw.RobustPCA(random_state=0, **options).fit(x) for x in (X, as_dask(X)))
     np.testing.assert_allclose(there.singular_values_, here.singular_values_, rtol=1e-6)
+    np.testing.assert_allclose(there.mean_, here.mean_, atol=1e-5)
+    assert abs(there.outliers_ - here.outliers_).max() < 1e-3
     assert there.noise_scale_ == pytest.approx(here.noise_scale_, rel=1e-6)
-    np.testing.assert_allclose(there.transform(as_dask(X[:50])), here.transform(X[:50]), atol=1e-6)
+    np.testing.assert_allclose(there.transform(as_dask(X[:50])), here.transform(X[:50]), atol=1e-3)
+
+
+def test_robust_pca_on_workers_centres_by_a_pass(client):
+    """More rows than the first medians are taken from; the blocks stay where they are."""
+    pytest.importorskip("sklearn")
+    X = scene(np.float32, (4000, 30)) + 100.0
+    here, there = (rw.RobustPCA(random_state=0).fit(x) for x in (X, as_dask(X, 1000)))
+    np.testing.assert_allclose(there.mean_, here.mean_, atol=0.02)
+    np.testing.assert_allclose(there.singular_values_, here.singular_values_, rtol=1e-2)
 
 
 def test_the_documented_commands_work(tmp_path):
