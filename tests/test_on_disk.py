@@ -320,7 +320,9 @@ def test_robust_pca_streams_from_the_disk(store, tmp_path):
     assert there.noise_scale_ == pytest.approx(here.noise_scale_, rel=1e-6)
     other = tmp_path / "more"
     other.mkdir()
-    np.testing.assert_allclose(there.transform(STORES[store](X[:99], other)), here.transform(X[:99]), atol=1e-3)
+    np.testing.assert_allclose(
+        there.transform(STORES[store](X[:99], other)), here.transform(X[:99]), atol=1e-3
+    )
 
 
 @pytest.mark.parametrize("store", STORES)

@@ -310,7 +310,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return tags
 
     def _validate(self, X: Any, *, reset: bool) -> Table:
-        lazy = X if is_dask_array(X) else as_stored(X)
+        lazy = X if is_dask_array(X) else None if isinstance(X, list | tuple) else as_stored(X)
         if lazy is not None and len(lazy.shape) == 2:
             validate_data(self, X, reset=reset, skip_check_array=True)
             return Table(lazy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -117,6 +117,7 @@ class Cluster(Workers):
         ]
         self._homes: list[str] = []
         self._kept: list[Any] = []
+        self._paused: dict[str, float] = {}
 
     def send(
         self, name: str, work: Work, order: Order, parts: Parts, places: Sequence[int], add: bool
@@ -134,7 +135,8 @@ class Cluster(Workers):
             if found is None:
                 raise _LostError
         except (CancelledError, CommClosedError, TimeoutError, _LostError):
-            # Something that was sent is gone with a worker; or the scheduler itself, which the next look will tell.
+            # Something that was sent is gone with a worker, or the scheduler itself is.
+            self._check_scheduler()
             self._homes = []
             return Behind(()) if add else [Behind(())]
         return add_up(found) if add else found
@@ -203,7 +205,7 @@ class Cluster(Workers):
                 self._look()
             for future in self._rows:
                 _raise_if_failed(future)
-            where = self._client.who_has(self._rows)
+            where = self._asked(partial(self._client.who_has, self._rows))
             homes = [next(iter(where.get(future.key, ())), "") for future in self._rows]
             if all(homes):
                 self._homes = homes
@@ -249,12 +251,13 @@ class Cluster(Workers):
 
     def _look(self) -> set[str]:
         """The workers that there are. An error where there have been none for long, or none that would work."""
-        if self._client.status not in ("running", "connecting"):
-            raise RuntimeError("The Dask client is closed, or has lost its scheduler. The run cannot go on.")
         started = time.monotonic()
         while True:
-            workers = self._client.scheduler_info(n_workers=-1)["workers"]
-            if any(worker["status"] == "running" for worker in workers.values()):
+            self._check_scheduler()
+            workers = self._asked(partial(self._client.scheduler_info, n_workers=-1))["workers"]
+            status = {address: worker["status"] for address, worker in workers.items()}
+            self._count_pauses([home for home in set(self._homes) if status.get(home) == "paused"])
+            if "running" in status.values():
                 return set(workers)
             if time.monotonic() - started > WITHOUT_WORKERS:
                 state = (
@@ -267,6 +270,31 @@ class Cluster(Workers):
                     "a run with checkpoint= goes on with resume=True."
                 )
             time.sleep(min(LOOK_EVERY, WITHOUT_WORKERS / 10))
+
+    def _count_pauses(self, paused: list[str]) -> None:
+        """An error where a worker with a partition does nothing for long: Dask pauses it when its memory is full."""
+        now = time.monotonic()
+        self._paused = {home: self._paused.get(home, now) for home in paused}
+        if any(now - since > WITHOUT_WORKERS for since in self._paused.values()):
+            raise RuntimeError(
+                f"A Dask worker has been paused for {WITHOUT_WORKERS:.0f} seconds, because its memory is full. Start "
+                "workers with more memory, or more of them; a run with checkpoint= goes on with resume=True."
+            )
+
+    def _check_scheduler(self) -> None:
+        """A client may come back to another scheduler, but what was on the workers does not."""
+        if self._client.status != "running":
+            raise RuntimeError(
+                "The Dask scheduler is gone, or the client is closed, and with it what the workers held. Start it "
+                "again; a run with checkpoint= goes on with resume=True."
+            )
+
+    @staticmethod
+    def _asked(question: Callable[[], Any]) -> Any:
+        try:
+            return question()
+        except OSError as error:  # the scheduler does not answer
+            raise _LostError from error
 
 
 def _raise_if_failed(future: Any) -> None:
