@@ -13,10 +13,13 @@ from rankwolf.cli.common import (
     add_force_option,
     add_output_options,
     add_solving_options,
+    add_strict_option,
     check_target,
     checkpoint_of,
     command_of,
+    last_words,
     parse_size,
+    remove,
     to_json,
     warn,
     whole_folder,
@@ -72,9 +75,7 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--sample", type=float, metavar="SHARE", help="observe only this random share of the pixels"
     )
-    group.add_argument(
-        "--strict", action="store_true", help="fail on any damage of the input instead of warning"
-    )
+    add_strict_option(group)
     group.add_argument(
         "--max-memory", metavar="SIZE", help="keep to this, e.g. 1GB: frames that do not fit go to the disk"
     )
@@ -177,8 +178,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def remove_stale(target: Path, form: str, arguments: argparse.Namespace) -> None:
     """What an earlier run left under names that this run did not use: it does not belong to the summary any more."""
-    import shutil
-
     from rankwolf.video.separation import NAMES, REGION, RESULT, STILL
     from rankwolf.video.writing import FORMATS
 
@@ -186,11 +185,7 @@ def remove_stale(target: Path, form: str, arguments: argparse.Namespace) -> None
     stale += [target / REGION] if arguments.mask is None else []
     stale += [target / "report.html"] if arguments.no_report else []
     stale += [target / RESULT, target / STILL] if arguments.model is not None else []
-    for path in stale:
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+    remove(stale)
 
 
 def job_of(arguments: argparse.Namespace) -> Job:
@@ -264,20 +259,12 @@ def check_model_options(arguments: argparse.Namespace) -> None:
 
 def story(summary: dict[str, Any], target: Path, has_page: bool) -> list[str]:
     """What happened, in a few lines."""
-    seconds, share, lines = summary["seconds"], f"{summary['moving_share']:.1%}", []
+    frames, share = summary["frames"], f"{summary['moving_share']:.1%} in the mask"
+    said = f"{frames} frames by the model, {share}."
     if "rank" in summary:
-        lines.append(
-            f"{summary['frames']} frames, background of rank {summary['rank']}, {share} in the mask; "
+        said = (
+            f"{frames} frames, background of rank {summary['rank']}, {share}; "
             f"certified gap {summary['relative_gap']:.2g} after {summary['passes']} passes."
         )
-        if summary["status"] != "GAP_REACHED":
-            lines.append(summary["status_says"])
-    else:
-        lines.append(f"{summary['frames']} frames by the model, {share} in the mask.")
-    split = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items() if name != "total")
-    lines.append(
-        f"{seconds['total']:.1f} s ({split}): {summary['frames_per_second']:.1f} frames a second, at most "
-        f"{summary['peak_memory_bytes'] / 1e6:.0f} MB of memory."
-    )
-    lines.append(f"Open {target / 'report.html'}" if has_page else f"The results are in {target}")
-    return lines
+    speed = f": {summary['frames_per_second']:.1f} frames a second"
+    return [said, *last_words(summary, target, has_page, speed)]
