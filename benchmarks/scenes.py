@@ -29,8 +29,12 @@ def rules() -> Iterator[tuple[str, MaskRule]]:
     """The default mask, and one number of it changed."""
     plain = MaskRule()
     yield "defaults", plain
-    for sigmas in (4.0, 5.0, 7.0, 8.0, 10.0):
-        yield f"threshold of {sigmas:g} sigma instead of {plain.sigmas:g}", replace(plain, sigmas=sigmas)
+    for part in (24.0, 16.0, 9.0):
+        yield f"tolerance 1/{part:g} instead of 1/12", replace(plain, tolerance=1.0 / part)
+    for sigmas in (1.0, 3.0, 4.0):
+        yield f"at least {sigmas:g} sigma instead of {plain.sigmas:g}", replace(plain, sigmas=sigmas)
+    for sigmas in (3.0, 4.0, 6.0):
+        yield f"{sigmas:g} sigma and no tolerance", replace(plain, sigmas=sigmas, tolerance=0.0)
     for vote in (1, 5, 7):
         yield f"vote among {vote} x {vote} instead of 3 x 3", replace(plain, vote=vote)
     yield "holes kept", replace(plain, fill_holes=False)

@@ -168,7 +168,8 @@ def _charts(
                 [figures.Series("share of pixels", range(len(shares)), shares.tolist())],
                 "|frame − background| in gray levels", "share of all pixels", log_y=True, marks=marks,
             ),
-            "why": f"The residual's noise is {summary['residual_noise']:.2f} gray levels, 1.4826 times the median.",
+            "why": f"The residual's noise is {summary['residual_noise']:.2f} gray levels, 1.4826 times the median; "
+            f"the contrast of the frames is {summary['contrast']:.0f}.",
         })  # fmt: skip
     return charts if fit is None else charts + solve_charts(fit)
 
