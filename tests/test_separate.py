@@ -63,7 +63,8 @@ def test_the_result_is_the_certified_optimum(separated):
     assert fit.objective <= again.objective * (1.0 + 2e-3)
     assert (summary["rank"], summary["status"]) == (fit.low_rank.rank, "GAP_REACHED")
     assert summary["lambda_S"] == pytest.approx(3.0 * summary["frame_noise"])
-    assert summary["threshold"] == pytest.approx(6.0 * summary["residual_noise"])
+    assert summary["threshold"] == pytest.approx(summary["contrast"] / 12.0)
+    assert summary["threshold"] > 2.0 * summary["residual_noise"]
     assert set(summary["seconds"]) == {"decode", "solve", "write", "total"}
     still = np.asarray(Image.open(separated / "background.png"))
     assert np.abs(still - np.median(fit.low_rank[:], axis=0).reshape(96, 128)).max() <= 1.0

@@ -26,6 +26,7 @@ from rankwolf.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from rankwolf.video.mask import MaskRule
     from rankwolf.video.separation import Job
 
 
@@ -98,10 +99,12 @@ def _add_solving(parser: argparse.ArgumentParser) -> None:
 
 def _add_mask(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("mask", "the threshold applies to |frame - background| in gray levels")
-    level = group.add_mutually_exclusive_group()
-    level.add_argument("--threshold", type=float, metavar="GRAY", help="default: measured, see --sigmas")
-    level.add_argument(
-        "--sigmas", type=float, default=6.0, metavar="K", help="threshold = K · noise (default: %(default)s)"
+    group.add_argument("--threshold", type=float, metavar="GRAY", help="default: the larger of the next two")
+    group.add_argument(
+        "--tolerance", type=float, metavar="SHARE", help="this share of the contrast (default: a twelfth)"
+    )
+    group.add_argument(
+        "--sigmas", type=float, default=2.0, metavar="K", help="K · noise (default: %(default)s)"
     )
     group.add_argument(
         "--vote",
@@ -191,7 +194,6 @@ def remove_stale(target: Path, form: str, arguments: argparse.Namespace) -> None
 def job_of(arguments: argparse.Namespace) -> Job:
     """What was asked for, checked."""
     from rankwolf import validation
-    from rankwolf.video.mask import MaskRule
     from rankwolf.video.reading import Moment, Selection
     from rankwolf.video.separation import Job, SolveSettings
 
@@ -201,8 +203,6 @@ def job_of(arguments: argparse.Namespace) -> Job:
         raise ValueError(f"--scale must be above 0 and at most 16. Got {arguments.scale:g} instead.")
     if arguments.sample is not None and not 0.0 < arguments.sample <= 1.0:
         raise ValueError(f"--sample must be above 0 and at most 1. Got {arguments.sample:g} instead.")
-    if arguments.vote is not None and (arguments.vote < 1 or arguments.vote % 2 == 0):
-        raise ValueError(f"--vote must be odd and at least 1. Got {arguments.vote} instead.")
     if arguments.model is not None:
         check_model_options(arguments)
     return Job(
@@ -228,21 +228,28 @@ def job_of(arguments: argparse.Namespace) -> Job:
             n_threads=arguments.threads,
             checkpoint=checkpoint_of(arguments),
         ),
-        rule=MaskRule(
-            None
-            if arguments.threshold is None
-            else validation.check_number("threshold", arguments.threshold),
-            validation.check_number("sigmas", arguments.sigmas),
-            arguments.vote,
-            not arguments.keep_holes,
-            validation.check_number("least-area", arguments.least_area, positive=False),
-        ),
+        rule=mask_rule_of(arguments),
         style=arguments.foreground,
         format=arguments.format,
         model=arguments.model,
         strict=arguments.strict,
         max_memory=None if arguments.max_memory is None else parse_size(arguments.max_memory),
     )
+
+
+def mask_rule_of(arguments: argparse.Namespace) -> MaskRule:
+    """How the residual becomes a mask."""
+    from rankwolf.validation import check_number
+    from rankwolf.video.mask import MaskRule
+
+    if arguments.vote is not None and (arguments.vote < 1 or arguments.vote % 2 == 0):
+        raise ValueError(f"--vote must be odd and at least 1. Got {arguments.vote} instead.")
+    numbers = {
+        name: check_number(name, value, positive=name == "threshold")
+        for name in ("threshold", "tolerance", "sigmas", "least_area")
+        if (value := getattr(arguments, name)) is not None
+    }
+    return MaskRule(vote=arguments.vote, fill_holes=not arguments.keep_holes, **numbers)
 
 
 def check_model_options(arguments: argparse.Namespace) -> None:
