@@ -67,12 +67,15 @@ def draw(panels: list[Panel], path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    height, width = panels[0].observed.shape
+    heights = [shown.observed.shape[0] / shown.observed.shape[1] for shown in panels]
+    column = 2.3 / heights[0]  # inches
     figure = Figure(
-        figsize=(0.4 + 3 * 2.3 * width / height, 2.3 * len(panels) + 0.3), layout="constrained", dpi=130
+        figsize=(0.4 + 3 * column, sum(heights) * column + 0.08 * len(panels) + 0.3),
+        layout="constrained",
+        dpi=130,
     )
     FigureCanvasAgg(figure)
-    axes = figure.subplots(len(panels), 3, squeeze=False)
+    axes = figure.subplots(len(panels), 3, squeeze=False, gridspec_kw={"height_ratios": heights})
     gray = colormaps["gray"].with_extremes(bad="#8c2d2d")  # what was not observed
     for row, shown in zip(axes, panels, strict=True):
         row[0].imshow(shown.observed, cmap=gray, vmin=0, vmax=255)

@@ -27,10 +27,11 @@ from benchmarks.data import MissingDataError, folder
 from rankwolf.api import decompose
 from rankwolf.result import Decomposition
 from rankwolf.video.drawing import Separator
-from rankwolf.video.mask import MaskRule, drop_small, fill_holes, residual_noise, sample_residual
+from rankwolf.video.mask import MaskRule, drop_small, fill_holes
 from rankwolf.video.noise import BACKGROUND_SHARE, LIMIT_IN_SIGMAS, temporal_noise, weights_for
 from rankwolf.video.picture import Picture
 from rankwolf.video.reading import Selection, open_frames
+from rankwolf.video.residual import Residual
 from rankwolf.video.scoring import Score, Truth, score_folder, score_frame
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -165,10 +166,13 @@ class Trial:
         started = time.perf_counter()
         self.fit: Decomposition = decompose(self.matrix, lambdas=lambdas, method=method, rng=0, **limits)
         self.seconds = time.perf_counter() - started
-        self.noise = residual_noise(sample_residual(self.matrix, None, self.fit.low_rank, self.picture))
+        self.residual = Residual.sample(self.matrix, None, self.fit.low_rank, self.picture)
+
+    def level(self, rule: MaskRule) -> float:
+        return rule.level(self.residual.noise, self.residual.contrast)
 
     def masks(self, rule: MaskRule, numbers: list[int]) -> Masks:
-        separator = Separator(self.picture, self.lambdas[1], rule.level(self.noise), rule)
+        separator = Separator(self.picture, self.lambdas[1], self.level(rule), rule)
         for number in numbers:
             k, left = divmod(number, self.every)
             if left == 0:
@@ -176,7 +180,7 @@ class Trial:
 
     def show(self, name: str, judge: Judge, rule: MaskRule | None = None) -> None:
         rule = rule or MaskRule()
-        note = f"rank {self.fit.low_rank.rank}, gap {self.fit.relative_gap:.1e}, threshold {rule.level(self.noise):.1f}"
+        note = f"rank {self.fit.low_rank.rank}, gap {self.fit.relative_gap:.1e}, threshold {self.level(rule):.1f}"
         row(name, judge.score(self.masks(rule, judge.numbers)), f"{note}, {self.seconds:.0f} s")
 
 
@@ -191,8 +195,11 @@ def choices(judge: Judge) -> None:
     lambda_L, lambda_S = weights_of(video.reshape(len(video), -1))
     plain, rule = Trial(video, (lambda_L, lambda_S)), MaskRule()
     plain.show("defaults", judge)
-    for sigmas in (4.0, 5.0, 7.0, 8.0, 10.0):
-        plain.show(f"threshold of {sigmas:g} sigma instead of 6", judge, replace(rule, sigmas=sigmas))
+    for part in (24.0, 16.0, 9.0):
+        plain.show(f"tolerance 1/{part:g} instead of 1/12", judge, replace(rule, tolerance=1.0 / part))
+    for sigmas in (4.0, 5.0, 6.0, 7.0, 8.0, 10.0):
+        changed = replace(rule, sigmas=sigmas, tolerance=0.0)
+        plain.show(f"{sigmas:g} sigma and no tolerance", judge, changed)
     plain.show("S != 0 as the mask: threshold lambda_S", judge, replace(rule, threshold=lambda_S))
     for vote in (1, 3, 7):
         plain.show(f"vote among {vote} x {vote} instead of 5 x 5", judge, replace(rule, vote=vote))

@@ -25,3 +25,21 @@ def data_folder() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real data: RANKWOLF_DATA names {folder}, which is not a folder")
     return folder
+
+
+@pytest.fixture(scope="session")
+def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """80 frames of 128 × 96 with truth, without loss."""
+    from video_files import scene, write_video
+
+    return write_video(tmp_path_factory.mktemp("video") / "scene.mkv", scene().frames, "ffv1")
+
+
+@pytest.fixture(scope="session")
+def separated(video: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that ``rankwolf separate`` makes of it. Nobody writes into it."""
+    from video_files import run
+
+    target = tmp_path_factory.mktemp("out") / "scene"
+    assert run(video, "-o", target, "--format", "ffv1", "--quiet") == 0
+    return target

@@ -1,16 +1,20 @@
-"""Small videos and pictures for the tests: a scene with truth, written with PyAV and Pillow."""
+"""Small videos and pictures for the tests: a scene with truth, written with PyAV and Pillow; and separating them."""
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
 from PIL import Image
 
+from rankwolf.cli.main import main
 from rankwolf.scene import Rendered, Scene
+from rankwolf.video.reading import Selection, open_frames
 
 # The objects of this seed differ from what is behind them everywhere.
 SEED = 5
@@ -52,3 +56,21 @@ def cut(path: Path, target: Path, share: float) -> Path:
     content = path.read_bytes()
     target.write_bytes(content[: int(share * len(content))])
     return target
+
+
+def run(*words: object) -> int:
+    """``rankwolf separate`` in this process; its exit code."""
+    return main(["separate", *map(str, words)])
+
+
+def pictures(path: Path, color: bool = False) -> np.ndarray:
+    """What a video or a folder of images shows."""
+    return np.stack(list(open_frames(path, Selection(color=color))))
+
+
+def summary_of(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "summary.json").read_text())
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}

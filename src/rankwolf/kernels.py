@@ -93,16 +93,19 @@ def move_residual(
 
 
 @_compiled
-def clip_residual(tile: np.ndarray, low_rank: np.ndarray, limit: float, sums: np.ndarray) -> None:
+def clip_residual(
+    tile: np.ndarray, low_rank: np.ndarray, limit: float, sums: np.ndarray, nonzeros: np.ndarray
+) -> None:
     """D = M − L on Ω (0 elsewhere); overwrite ``low_rank`` by G = clip(D, ±limit).
 
-    Adds to ``sums``: ‖G‖², ‖S‖₁, nnz(S), ⟨G, M⟩ with S = D − G.
+    Adds to ``sums``: ‖G‖², ‖S‖₁, nnz(S), ⟨G, M⟩ with S = D − G; ``nonzeros`` becomes nnz of each row of S.
     """
     zero = low_rank.dtype.type(0)
     one = low_rank.dtype.type(1)
     limit_t = low_rank.dtype.type(limit)
     rows, columns = tile.shape
     for i in range(rows):
+        nonzeros[i] = 0
         for start in range(0, columns, CHUNK):
             data = tile[i, start : start + CHUNK]
             out = low_rank[i, start : start + CHUNK]
@@ -127,6 +130,7 @@ def clip_residual(tile: np.ndarray, low_rank: np.ndarray, limit: float, sums: np
             sums[1] += s_1
             sums[2] += count
             sums[3] += gm
+            nonzeros[i] += count
 
 
 @_compiled

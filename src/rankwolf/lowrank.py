@@ -14,6 +14,10 @@ RowKey = slice | SupportsIndex | Array
 ColumnKey = slice | int
 
 
+# Rows that are multiplied at once, where a float64 copy of all of them would be large.
+PIECE = 32768
+
+
 def split_key(key: RowKey | tuple[RowKey, ColumnKey]) -> tuple[RowKey, ColumnKey]:
     """Rows and columns of an index: rows as NumPy has them, then perhaps a slice or a number of columns."""
     rows, columns = key if isinstance(key, tuple) and len(key) == 2 else (key, slice(None))
@@ -47,11 +51,12 @@ class LowRank:
         """Decompose left · rightᵀ: two thin QR factorisations and a small SVD, (m + n)·r²."""
         if left.shape[1] == 0:
             return cls.zeros((left.shape[0], right.shape[0]), left.dtype)
-        q_left, r_left = np.linalg.qr(left.astype(np.float64, copy=False))
-        q_right, r_right = np.linalg.qr(right.astype(np.float64, copy=False))
+        q_left, r_left = thin_qr(left)
+        q_right, r_right = thin_qr(right)
         u, s, vt = svd_of_triangles(r_left, r_right, left.dtype)
-        dtype = left.dtype
-        return cls((q_left @ u).astype(dtype, copy=False), s, (vt @ q_right.T).astype(dtype, copy=False))
+        return cls(
+            _turned(q_left, u, left.dtype), s, np.ascontiguousarray(_turned(q_right, vt.T, left.dtype).T)
+        )
 
     @classmethod
     def zeros(cls, shape: tuple[int, int], dtype: Any = np.float64) -> LowRank:
@@ -118,6 +123,21 @@ class LowRank:
     def __repr__(self) -> str:
         top = ", ".join(f"{x:.4g}" for x in self.s[:4]) + (", …" if self.rank > 4 else "")
         return f"LowRank({self.shape[0]} × {self.shape[1]}, rank {self.rank}, singular values [{top}])"
+
+
+def thin_qr(factor: Array) -> tuple[Array, Array]:
+    """Q and R of a tall factor in float64; Q takes the place of the one copy that is made."""
+    copy = np.array(factor, np.float64, order="F")
+    q, r = scipy.linalg.qr(copy, overwrite_a=True, mode="economic", check_finite=False)
+    return q, r
+
+
+def _turned(basis: Array, rotation: Array, dtype: Any) -> Array:
+    """basis · rotation, computed in float64 and rounded piece by piece."""
+    result = np.empty((basis.shape[0], rotation.shape[1]), dtype)
+    for start in range(0, basis.shape[0], PIECE):
+        result[start : start + PIECE] = basis[start : start + PIECE] @ rotation
+    return result
 
 
 def svd_of_triangles(r_left: Array, r_right: Array, dtype: Any) -> tuple[Array, Array, Array]:

@@ -29,10 +29,12 @@ def clip_tile(
     limit: float,
     values: Array | None = None,
     out: Array | None = None,
+    nonzeros: Array | None = None,
 ) -> Any:
     """G = clip(P_Ω(M − left·right_t), ±limit) of one tile; adds ‖G‖², ‖S‖₁, nnz(S), ⟨G, M⟩ to ``values``, if given.
 
     G is dense for a dense tile, ``out`` if that is given, and a CSR array with the tile's places for a sparse one.
+    ``nonzeros``: where nnz of each row of S goes; of dense tiles, and with ``values``.
     """
     if scipy.sparse.issparse(tile):
         return _clip_sparse_tile(tile, left, right_t, limit, values)
@@ -40,7 +42,8 @@ def clip_tile(
     if values is None:
         kernels.clip_only(tile, work, limit)
     else:
-        kernels.clip_residual(tile, work, limit, values)
+        counts = np.empty(work.shape[0]) if nonzeros is None else nonzeros
+        kernels.clip_residual(tile, work, limit, values, counts)
     return work
 
 

@@ -166,7 +166,7 @@ def solve(
                     # Frank-Wolfe's bounds alternate, and a promise is about the iterate before.
                     learns = report.expected_bound > -inf
                     progress.next_proof = iteration + (
-                        1 + iteration // 10 if learns else 3 + 2 * (iteration // 20)
+                        1 + iteration // 20 if learns else 3 + 2 * (iteration // 20)
                     )
                 status = progress.limit(record)
             if status is None and not wants_more:

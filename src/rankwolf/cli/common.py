@@ -14,7 +14,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,13 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
     group.add_argument(
         "--json", action="store_true", help="print one JSON object at the end and nothing else"
+    )
+
+
+def add_strict_option(group: argparse._ArgumentGroup) -> None:
+    """``--strict``, for every command that reads what may be damaged."""
+    group.add_argument(
+        "--strict", action="store_true", help="fail on any damage of the input instead of warning"
     )
 
 
@@ -243,6 +250,28 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def remove(paths: Iterable[Path]) -> None:
+    """Files and folders that are there; links, not what they point to."""
+    for path in paths:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def last_words(summary: Mapping[str, Any], target: Path, has_page: bool, speed: str = "") -> list[str]:
+    """The last lines that a command says: why it stopped, if not because it was done, what it took, where to look."""
+    seconds = summary["seconds"]
+    split = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items() if name != "total")
+    memory = f"at most {summary['peak_memory_bytes'] / 1e6:.0f} MB of memory"
+    stopped_early = summary.get("status", "GAP_REACHED") != "GAP_REACHED"
+    return [
+        *([summary["status_says"]] if stopped_early else []),
+        f"{seconds['total']:.1f} s ({split}){speed}, {memory}.",
+        f"Open {target / 'report.html'}" if has_page else f"The results are in {target}",
+    ]
 
 
 def warn(text: str) -> None:

@@ -13,10 +13,13 @@ from rankwolf.cli.common import (
     add_force_option,
     add_output_options,
     add_solving_options,
+    add_strict_option,
     check_target,
     checkpoint_of,
     command_of,
+    last_words,
     parse_size,
+    remove,
     to_json,
     warn,
     whole_folder,
@@ -83,9 +86,7 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="solve in units of each column: median 0, spread 1 (robustly); for columns of different units",
     )
-    group.add_argument(
-        "--strict", action="store_true", help="fail on any damage of the input instead of warning"
-    )
+    add_strict_option(group)
     group.add_argument(
         "--max-memory", metavar="SIZE",
         help="what the process may take, e.g. 2GB: npy, HDF5 and Zarr stay on the disk, other kinds must fit (default: "
@@ -253,17 +254,11 @@ def write_parts(
 
 def remove_stale(target: Path, written: set[str]) -> None:
     """What an earlier run left under names that this run did not use: it does not belong to the summary any more."""
-    import shutil
-
     from rankwolf import files
 
     endings = {kind.endings[0] for kind in files.KINDS}
     known = {f"{name}{ending}" for name in (LOW_RANK, OUTLIERS) for ending in endings} | {"report.html"}
-    for path in (target / name for name in known - written):
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+    remove(target / name for name in known - written)
 
 
 def summarize(
@@ -326,18 +321,10 @@ def page(
 
 def story(summary: dict[str, Any], target: Path, has_page: bool) -> list[str]:
     """What happened, in a few lines."""
-    seconds = summary["seconds"]
     missing = 1.0 - summary["observed_fraction"]
-    lines = [
+    said = (
         f"{summary['rows']:,} × {summary['columns']:,}, {missing:.1%} missing: low-rank part of rank "
         f"{summary['rank']}, {summary['nonzeros']:,} outliers; certified gap {summary['relative_gap']:.2g} after "
         f"{summary['passes']} passes."
-    ]
-    if summary["status"] != "GAP_REACHED":
-        lines.append(summary["status_says"])
-    split = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items() if name != "total")
-    lines.append(
-        f"{seconds['total']:.1f} s ({split}), at most {summary['peak_memory_bytes'] / 1e6:.0f} MB of memory."
     )
-    lines.append(f"Open {target / 'report.html'}" if has_page else f"The results are in {target}")
-    return lines
+    return [said, *last_words(summary, target, has_page)]

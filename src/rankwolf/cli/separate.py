@@ -13,16 +13,20 @@ from rankwolf.cli.common import (
     add_force_option,
     add_output_options,
     add_solving_options,
+    add_strict_option,
     check_target,
     checkpoint_of,
     command_of,
+    last_words,
     parse_size,
+    remove,
     to_json,
     warn,
     whole_folder,
 )
 
 if TYPE_CHECKING:
+    from rankwolf.video.mask import MaskRule
     from rankwolf.video.separation import Job
 
 
@@ -72,9 +76,7 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--sample", type=float, metavar="SHARE", help="observe only this random share of the pixels"
     )
-    group.add_argument(
-        "--strict", action="store_true", help="fail on any damage of the input instead of warning"
-    )
+    add_strict_option(group)
     group.add_argument(
         "--max-memory", metavar="SIZE", help="keep to this, e.g. 1GB: frames that do not fit go to the disk"
     )
@@ -97,10 +99,12 @@ def _add_solving(parser: argparse.ArgumentParser) -> None:
 
 def _add_mask(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("mask", "the threshold applies to |frame - background| in gray levels")
-    level = group.add_mutually_exclusive_group()
-    level.add_argument("--threshold", type=float, metavar="GRAY", help="default: measured, see --sigmas")
-    level.add_argument(
-        "--sigmas", type=float, default=6.0, metavar="K", help="threshold = K · noise (default: %(default)s)"
+    group.add_argument("--threshold", type=float, metavar="GRAY", help="default: the larger of the next two")
+    group.add_argument(
+        "--tolerance", type=float, metavar="SHARE", help="this share of the contrast (default: a twelfth)"
+    )
+    group.add_argument(
+        "--sigmas", type=float, default=2.0, metavar="K", help="K · noise (default: %(default)s)"
     )
     group.add_argument(
         "--vote",
@@ -177,8 +181,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def remove_stale(target: Path, form: str, arguments: argparse.Namespace) -> None:
     """What an earlier run left under names that this run did not use: it does not belong to the summary any more."""
-    import shutil
-
     from rankwolf.video.separation import NAMES, REGION, RESULT, STILL
     from rankwolf.video.writing import FORMATS
 
@@ -186,17 +188,12 @@ def remove_stale(target: Path, form: str, arguments: argparse.Namespace) -> None
     stale += [target / REGION] if arguments.mask is None else []
     stale += [target / "report.html"] if arguments.no_report else []
     stale += [target / RESULT, target / STILL] if arguments.model is not None else []
-    for path in stale:
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+    remove(stale)
 
 
 def job_of(arguments: argparse.Namespace) -> Job:
     """What was asked for, checked."""
     from rankwolf import validation
-    from rankwolf.video.mask import MaskRule
     from rankwolf.video.reading import Moment, Selection
     from rankwolf.video.separation import Job, SolveSettings
 
@@ -206,8 +203,6 @@ def job_of(arguments: argparse.Namespace) -> Job:
         raise ValueError(f"--scale must be above 0 and at most 16. Got {arguments.scale:g} instead.")
     if arguments.sample is not None and not 0.0 < arguments.sample <= 1.0:
         raise ValueError(f"--sample must be above 0 and at most 1. Got {arguments.sample:g} instead.")
-    if arguments.vote is not None and (arguments.vote < 1 or arguments.vote % 2 == 0):
-        raise ValueError(f"--vote must be odd and at least 1. Got {arguments.vote} instead.")
     if arguments.model is not None:
         check_model_options(arguments)
     return Job(
@@ -233,21 +228,28 @@ def job_of(arguments: argparse.Namespace) -> Job:
             n_threads=arguments.threads,
             checkpoint=checkpoint_of(arguments),
         ),
-        rule=MaskRule(
-            None
-            if arguments.threshold is None
-            else validation.check_number("threshold", arguments.threshold),
-            validation.check_number("sigmas", arguments.sigmas),
-            arguments.vote,
-            not arguments.keep_holes,
-            validation.check_number("least-area", arguments.least_area, positive=False),
-        ),
+        rule=mask_rule_of(arguments),
         style=arguments.foreground,
         format=arguments.format,
         model=arguments.model,
         strict=arguments.strict,
         max_memory=None if arguments.max_memory is None else parse_size(arguments.max_memory),
     )
+
+
+def mask_rule_of(arguments: argparse.Namespace) -> MaskRule:
+    """How the residual becomes a mask."""
+    from rankwolf.validation import check_number
+    from rankwolf.video.mask import MaskRule
+
+    if arguments.vote is not None and (arguments.vote < 1 or arguments.vote % 2 == 0):
+        raise ValueError(f"--vote must be odd and at least 1. Got {arguments.vote} instead.")
+    numbers = {
+        name: check_number(name, value, positive=name == "threshold")
+        for name in ("threshold", "tolerance", "sigmas", "least_area")
+        if (value := getattr(arguments, name)) is not None
+    }
+    return MaskRule(vote=arguments.vote, fill_holes=not arguments.keep_holes, **numbers)
 
 
 def check_model_options(arguments: argparse.Namespace) -> None:
@@ -264,20 +266,12 @@ def check_model_options(arguments: argparse.Namespace) -> None:
 
 def story(summary: dict[str, Any], target: Path, has_page: bool) -> list[str]:
     """What happened, in a few lines."""
-    seconds, share, lines = summary["seconds"], f"{summary['moving_share']:.1%}", []
+    frames, share = summary["frames"], f"{summary['moving_share']:.1%} in the mask"
+    said = f"{frames} frames by the model, {share}."
     if "rank" in summary:
-        lines.append(
-            f"{summary['frames']} frames, background of rank {summary['rank']}, {share} in the mask; "
+        said = (
+            f"{frames} frames, background of rank {summary['rank']}, {share}; "
             f"certified gap {summary['relative_gap']:.2g} after {summary['passes']} passes."
         )
-        if summary["status"] != "GAP_REACHED":
-            lines.append(summary["status_says"])
-    else:
-        lines.append(f"{summary['frames']} frames by the model, {share} in the mask.")
-    split = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items() if name != "total")
-    lines.append(
-        f"{seconds['total']:.1f} s ({split}): {summary['frames_per_second']:.1f} frames a second, at most "
-        f"{summary['peak_memory_bytes'] / 1e6:.0f} MB of memory."
-    )
-    lines.append(f"Open {target / 'report.html'}" if has_page else f"The results are in {target}")
-    return lines
+    speed = f": {summary['frames_per_second']:.1f} frames a second"
+    return [said, *last_words(summary, target, has_page, speed)]

@@ -47,13 +47,14 @@ class Axis:
     log: bool = False
 
     @classmethod
-    def fit(cls, values: Array, start: float, end: float, log: bool, from_zero: bool = False) -> Axis:
-        """Around the data, with room."""
+    def fit(cls, values: Array, start: float, end: float, log: bool = False) -> Axis:
+        """Around the data, with room; from zero, where that leaves less than a third of the axis empty."""
         low, high = (float(values.min()), float(values.max())) if values.size else (0.1 if log else 0.0, 1.0)
         if log:
             # A flat curve still needs a scale: at least one decade.
             low, high = 10.0 ** floor(log10(low) + 1e-9), 10.0 ** ceil(log10(high) - 1e-9)
             return cls(low, high if high > low else 10.0 * low, start, end, True)
+        from_zero = 0.0 <= 3.0 * low <= high
         low = 0.0 if from_zero else low
         room = 0.04 * (high - low) or max(abs(high), 1.0) * 0.5
         return cls(low if from_zero else low - room, high + room, start, end)
@@ -86,7 +87,7 @@ def line_chart(
     from markupsafe import Markup
 
     curves = [_drawable(curve, log_x, log_y) for curve in series]
-    x = Axis.fit(_all(curves, 0), LEFT, WIDTH - RIGHT, log_x, from_zero=not log_x)
+    x = Axis.fit(_all(curves, 0), LEFT, WIDTH - RIGHT, log_x)
     y = Axis.fit(_all(curves, 1), HEIGHT - BOTTOM, TOP, log_y)
     label = f"{y_label} against {x_label}"
     parts = [
@@ -112,7 +113,7 @@ def line_chart(
 
 def x_places(values: Array, marks: Sequence[float]) -> list[float]:
     """Where ``marks`` lie on the x axis of a :func:`line_chart` of one curve over ``values``."""
-    axis = Axis.fit(values, LEFT, WIDTH - RIGHT, False, from_zero=True)
+    axis = Axis.fit(values, LEFT, WIDTH - RIGHT)
     return [axis.place(mark) for mark in marks]
 
 

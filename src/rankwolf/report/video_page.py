@@ -134,10 +134,11 @@ def video_page(
         strip=sorted(i for i in order[:STRIP] if shots[i].activity > 0.0),
         foreground=FOREGROUND[summary["foreground"]],
         verb=_verb(summary),
+        unit=_unit(summary),
         threshold=summary["threshold"],
         activity_chart=figures.line_chart(
             [figures.Series("moving", times.tolist(), [100.0 * share for share in activity])],
-            "frame", f"per cent that {_verb(summary)}",
+            _unit(summary), f"per cent that {_verb(summary)}",
         ),
         chart_height=[figures.TOP, figures.HEIGHT - figures.BOTTOM],
         charts=_charts(summary, fit, residuals),
@@ -168,14 +169,17 @@ def _charts(
                 [figures.Series("share of pixels", range(len(shares)), shares.tolist())],
                 "|frame − background| in gray levels", "share of all pixels", log_y=True, marks=marks,
             ),
-            "why": f"The residual's noise is {summary['residual_noise']:.2f} gray levels, 1.4826 times the median.",
+            "why": f"The residual's noise is {summary['residual_noise']:.2f} gray levels, 1.4826 times the median; "
+            f"the contrast of the frames is {summary['contrast']:.0f}.",
         })  # fmt: skip
     return charts if fit is None else charts + solve_charts(fit)
 
 
 def _subtitle(summary: Mapping[str, Any]) -> str:
     kind = "in colour" if summary["channels"] == 3 else "in gray"
-    size = f"{summary['frames']:,} frames of {summary['width']} × {summary['height']} pixels, {kind}"
+    size = (
+        f"{summary['frames']:,} {_unit(summary)}s of {summary['width']} × {summary['height']} pixels, {kind}"
+    )
     seen = summary["observed_fraction"]
     return size + (f", {percent(seen)} of the pixels observed" if seen < 1.0 else "")
 
@@ -192,7 +196,13 @@ def _facts(summary: Mapping[str, Any], fit: Decomposition | None) -> list[Fact]:
             f"threshold {summary['threshold']:.1f} gray levels",
         ),
         Fact("whole run", duration(seconds["total"]), split),
+        Fact(f"{_unit(summary)}s a second", f"{summary['frames_per_second']:.1f}", "from reading to writing"),
     ]
+
+
+def _unit(summary: Mapping[str, Any]) -> str:
+    """What the pictures are."""
+    return "photograph" if summary["photographs"] else "frame"
 
 
 def _verb(summary: Mapping[str, Any]) -> str:
@@ -202,6 +212,6 @@ def _verb(summary: Mapping[str, Any]) -> str:
 
 def _shown(album: Album, shots: Sequence[Shot], summary: Mapping[str, Any]) -> str:
     if album.window == 1:
-        return "every frame"
+        return f"every {_unit(summary)}"
     which = f"of each {album.window} the one in which most {_verb(summary)}"
-    return f"{len(shots)} of {summary['frames']:,} frames: {which}"
+    return f"{len(shots)} of {summary['frames']:,} {_unit(summary)}s: {which}"

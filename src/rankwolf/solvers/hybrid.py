@@ -3,19 +3,24 @@
 With S eliminated the problem is min F(L) = H(L) + λ_L‖L‖_*, H the Huber loss of P_Ω(M − L): smooth, ∇H = −G with
 G = clip(P_Ω(M − L), ±λ_S), Lipschitz constant 1. A step starts from L = U Vᵀ and a basis Q ⊇ span V with more columns:
 
-1. *Rows*, local to a tile: u ← u + (G_t V − λ_L u)(w·VᵀV + λ_L I)⁻¹, w the observed share of the row.
-2. *Directions*, in the same pass: B = X Q and XᵀB for X = L + G, one step of subspace iteration on the point X from
-   which a proximal gradient step would threshold. The spare columns of Q are probes: outside span V, X is G, so they
-   turn into the leading singular vectors of G, which are Frank-Wolfe's atoms.
-3. *Threshold*, between passes and small: with Ũ an orthonormal basis of B, L⁺ = Ũ·D_λL(ŨᵀX). Atoms with σ > λ_L come
+1. *Rows*, local to a tile: u ← u + (G_t V − λ_L u)(w·VᵀV + λ_L I)⁻¹, w the live share of the row.
+2. *Directions*, in the same pass: B = X Q and XᵀB for X = L + s·G, one step of subspace iteration on the point X from
+   which a proximal gradient step of length s would threshold. The spare columns of Q are probes: outside span V, X is
+   s·G, so they turn into the leading singular vectors of G, which are Frank-Wolfe's atoms.
+3. *Threshold*, between passes and small: with Ũ an orthonormal basis of B, L⁺ = Ũ·D_sλL(ŨᵀX). Atoms with σ > λ_L come
    in, as many at once as there are; weak ones drop out; the singular vectors that stay below become the next probes.
-4. *Momentum* on the factors, restarted when the objective rises: that pass is taken back and made again without it.
+4. *Momentum* on the factors, as much as the pace of the objective asks for.
 
-Why it descends: the rows' step and step 3 both minimise a majorant of F (H has curvature at most 1) over a set that
-contains the present L. For step 3: with Q ⊇ span V the best L with rows in span Q is D_λL(XQ)Qᵀ, and its columns lie in
-span B, so the minimiser over columns in span B is at least as good. Why the limit is the global optimum: where
-σ₁(G) > λ_L on the probes, step 3 lowers F by at least ½(σ₁ − λ_L)², Frank-Wolfe's argument with the step 1 of a smooth
-function; the probes are a subspace iteration on G, which does not stop short of σ₁; and where σ₁(G) = λ_L, the
+An entry is live when it is observed and not clipped: only there does H bend, with curvature 1. On a low-rank direction,
+which is spread over all entries, its curvature is therefore about the live share, of a row in step 1 and of the matrix
+in step 3, and steps by its inverse are about Newton's. They are bold: w = s = 1 without momentum is what cannot
+overshoot, and a pass that raised the objective is taken back and made again so.
+
+Why it descends: with w = s = 1 the rows' step and step 3 both minimise a majorant of F (H has curvature at most 1) over
+a set that contains the present L. For step 3: with Q ⊇ span V the best L with rows in span Q is D_λL(XQ)Qᵀ, and its
+columns lie in span B, so the minimiser over columns in span B is at least as good. Why the limit is the global optimum:
+where σ₁(G) > λ_L on the probes, step 3 lowers F by at least ½(σ₁ − λ_L)², Frank-Wolfe's argument with the step 1 of a
+smooth function; the probes are a subspace iteration on G, which does not stop short of σ₁; and where σ₁(G) = λ_L, the
 certificate closes.
 
 The start solves the same problem on a sample of the rows, coming down from large weights (both times 64, …, 2, 1), so
@@ -43,8 +48,13 @@ SAMPLE_ENTRIES = 2**17
 # Clip levels, in λ_S, of the first fit of the rows to a factor that they have not seen.
 FIRST_LEVELS = (8.0, 2.0, 1.0)
 LEVELS = (1.0,)
-# Above this the momentum rings: the objective is flat by then, but G, and with it the certificate, swings.
-MOST_MOMENTUM = 0.6
+# A row with fewer live entries than this share of the observed ones steps as if it had so many.
+LEAST_LIVE = 0.25
+# The step is shorter than the inverse of the live share by this: some directions have more live entries than most.
+CAUTION = 0.8
+# Where the momentum's limit is found. Too much of it rings: the objective is flat by then, but G, and with it the
+# certificate, swings. Modes that ring lose the share 1 − momentum of the objective in a step; slow ones lose less.
+MOMENTUM, MOMENTUM_UP, MOMENTUM_DOWN, MARGIN = (0.6, 0.85), 0.02, 0.04, 0.05
 # A proof's gap over the gap of the Ritz bound, as first expected: where entries are missing, deflating G helps less.
 PROOF_RATIO = {True: 0.3, False: 0.5}
 # Relative errors of an objective that is added up from float32 and float64 tiles, by item size.
@@ -66,19 +76,21 @@ class HybridSums(Sums):
 class HybridPass(Task[HybridSums]):
     """Steps 1 and 2 for one tile.
 
-    ``right`` is V with VᵀV diagonal. Rows in: B of the pass before, U of the pass before; rows out: the observed share,
-    B, U before momentum, U. ``turn`` makes U from the old B, ``back`` is what momentum takes from the old U.
+    ``right`` is V with VᵀV diagonal. Rows in: B of the pass before, U of the pass before; rows out: the observed and
+    the live share, B, U before momentum, U. ``turn`` makes U from the old B, ``back`` is what momentum takes from the
+    old U.
     """
 
     def __init__(self, problem: Penalized, plan: Plan, full: bool) -> None:
         dtype = plan.basis.dtype
         self.problem, self.full = problem, full
-        self.levels, self.first, self.relaxed = plan.levels, plan.first, plan.relaxed
+        self.levels, self.first, self.bold = plan.levels, plan.first, plan.bold
         self.right, self.right_t, self.basis = plan.right, np.ascontiguousarray(plan.right.T), plan.basis
         self.overlap = (plan.right.T @ plan.basis).astype(dtype)
         self.squares = np.sum(np.square(plan.right, dtype=np.float64), axis=0)
         self.turn, self.push, self.back = (x.astype(dtype) for x in (plan.turn, plan.push, plan.back))
         self.depth = plan.basis.shape[1]
+        self.length = dtype.type(plan.length)
 
     def start(self) -> HybridSums:
         """Zeros."""
@@ -94,43 +106,48 @@ class HybridPass(Task[HybridSums]):
 
     def visit(self, sums: HybridSums, tile: Array, *rows: Array) -> None:
         """One tile."""
-        old_basis, old_left, share, new_basis, before, left = rows
+        old_basis, old_left, shares, new_basis, before, left = rows
         if self.first:
-            share[:] = 1.0 if self.full else observed_share(tile)
-            left[...] = self._least_squares(tile, share)
+            shares[:] = 1.0 if self.full else observed_share(tile)
+            left[...] = self._least_squares(tile, shares)
         else:
             np.matmul(old_basis, self.turn, out=before)
             np.matmul(old_basis, self.push, out=left)
             if self.back.size:
                 left -= old_left @ self.back
-        clipped = self._fit_rows(tile, left, share, sums.values)
+        clipped = self._fit_rows(tile, left, shares, sums.values)
         part = clipped @ self.basis
         sums.clipped += part.T @ part
+        part *= self.length
         new_basis[...] = left @ self.overlap + part
         sums.gram += new_basis.T @ new_basis
         sums.cross += clipped.T @ new_basis
         sums.mixed += left.T @ new_basis
         sums.left += left.T @ left
 
-    def _least_squares(self, tile: Array, share: Array) -> Array:
+    def _least_squares(self, tile: Array, shares: Array) -> Array:
         """U for clip level ∞, with the Gram matrix of the observed columns taken as w·VᵀV."""
         none = np.zeros((tile.shape[0], self.right.shape[1]), self.right.dtype)
         data = clip_tile(tile, none, self.right_t, inf)
-        return np.asarray(data @ self.right) * self._inverse(share)
+        return np.asarray(data @ self.right) * self._inverse(shares)
 
-    def _inverse(self, share: Array) -> Array:
+    def _inverse(self, shares: Array) -> Array:
         """(w·VᵀV + λ_L I)⁻¹, diagonal, for each row; w = 1 is the majorant that cannot overshoot."""
-        weight = share if self.relaxed else np.ones_like(share)
+        weight = shares[:, 1:] if self.bold else np.ones_like(shares[:, 1:])
         return np.asarray(1.0 / (weight * self.squares + self.problem.lambda_L), self.right.dtype)
 
-    def _fit_rows(self, tile: Array, left: Array, share: Array, values: Array) -> Any:
-        """Step 1 at each level, then G at the result."""
+    def _fit_rows(self, tile: Array, left: Array, shares: Array, values: Array) -> Any:
+        """Step 1 at each level, then G and the live shares at the result."""
         limit, lambda_L = self.problem.lambda_S, self.right.dtype.type(self.problem.lambda_L)
-        inverse = self._inverse(share)
+        inverse, nonzeros = self._inverse(shares), np.empty(tile.shape[0])
+        work = np.empty(tile.shape, self.right.dtype)
         for level in self.levels:
-            clipped = clip_tile(tile, left, self.right_t, level * limit)
+            clipped = clip_tile(tile, left, self.right_t, level * limit, out=work)
             left += (clipped @ self.right - lambda_L * left) * inverse
-        return clip_tile(tile, left, self.right_t, limit, values)
+        clipped = clip_tile(tile, left, self.right_t, limit, values, work, nonzeros)
+        observed = shares[:, 0]
+        shares[:, 1] = np.maximum(observed - nonzeros / tile.shape[1], LEAST_LIVE * observed)
+        return clipped
 
 
 @dataclass(frozen=True)
@@ -144,7 +161,8 @@ class Plan:
     back: Array
     levels: tuple[float, ...] = LEVELS
     first: bool = False
-    relaxed: bool = True
+    bold: bool = True
+    length: float = 1.0
 
 
 @dataclass
@@ -156,6 +174,7 @@ class Point:
     objective: float
     sums: HybridSums
     basis: Array
+    length: float
 
 
 @dataclass
@@ -165,7 +184,7 @@ class HybridState:
     ``thresholded`` is V⁺ of step 3 with U⁺ = B·turn; ``previous`` the V⁺ before it, for momentum.
     """
 
-    share: Array
+    shares: Array
     rows: Array
     previous_rows: Array
     turn: Array
@@ -178,7 +197,10 @@ class HybridState:
     first: bool = True
     t: float = 1.0
     momentum: float = 0.0
-    relaxed: bool = True
+    most_momentum: float = MOMENTUM[0]
+    decrease: float = 0.0
+    length: float = 1.0
+    bold: bool = True
     proof_ratio: float = 0.5
 
 
@@ -210,17 +232,16 @@ class Hybrid(Solver[Penalized, HybridState]):
         """Steps 1 to 4; a pass that did not lower the objective is made again, without what can overshoot."""
         # Rounding may hide the last decreases of the objective; G still improves.
         target = inf if state.point is None else state.best * (1.0 + ROUNDING[source.dtype.itemsize])
-        point, rows, before = _advance(problem, source, state, _plan(state, state.momentum, state.relaxed))
-        if point.objective > target and (state.momentum > 0.0 or state.relaxed):
+        point, rows, before = _advance(problem, source, state, _plan(state, state.momentum, state.bold))
+        if point.objective > target and (state.momentum > 0.0 or state.bold):
             state.t = 1.0
             if state.momentum == 0.0:
-                state.relaxed = False
+                state.bold = False
             point, rows, before = _advance(problem, source, state, _plan(state, 0.0, False))
         _threshold(problem, source, state, point, rows, before)
+        _pace(source, state, point)
         if point.objective <= target:
             state.point, state.best = point, min(point.objective, state.best)
-        t = (1.0 + (1.0 + 4.0 * state.t**2) ** 0.5) / 2.0
-        state.momentum, state.t = min((state.t - 1.0) / t, MOST_MOMENTUM), t
         return state
 
     def report(self, problem: Penalized, state: HybridState) -> Report:
@@ -267,7 +288,7 @@ def _start(source: Source, right: Array, basis: Array, rng: np.random.Generator)
     """No rows yet: the first pass fits them to ``right``."""
     none = np.zeros((right.shape[1], right.shape[1]), source.dtype)
     empty, no_columns = source.allocate(0), np.zeros((source.shape[1], 0), source.dtype)
-    state = HybridState(source.allocate(1), empty, empty, none[:0], right, basis, no_columns, rng)
+    state = HybridState(source.allocate(2), empty, empty, none[:0], right, basis, no_columns, rng)
     state.proof_ratio = PROOF_RATIO[source.fully_observed]
     return state
 
@@ -291,7 +312,7 @@ def _come_down(problem: Penalized, source: Source, rng: np.random.Generator) -> 
     return state
 
 
-def _plan(state: HybridState, momentum: float, relaxed: bool) -> Plan:
+def _plan(state: HybridState, momentum: float, bold: bool) -> Plan:
     """Step 4: V̂ = V⁺ + momentum·(V⁺ − V⁺ before, turned to match), U with it, turned so that V̂ᵀV̂ is diagonal."""
     right, push = state.thresholded, state.turn
     back = np.zeros((state.previous.shape[1], 0), right.dtype)
@@ -306,8 +327,9 @@ def _plan(state: HybridState, momentum: float, relaxed: bool) -> Plan:
         back = back @ rotation
     basis = _basis_with(right, state.basis, state.rng) if momentum > 0.0 else state.basis
     dtype = state.basis.dtype
+    length = state.length if bold else 1.0
     return Plan(
-        np.ascontiguousarray(right, dtype), basis, state.turn, push, back, levels, state.first, relaxed
+        np.ascontiguousarray(right, dtype), basis, state.turn, push, back, levels, state.first, bold, length
     )
 
 
@@ -334,29 +356,44 @@ def _advance(
     rows, before, left = (
         source.allocate(plan.basis.shape[1]), source.allocate(plan.turn.shape[1]), source.allocate(plan.right.shape[1])
     )  # fmt: skip
-    sums = source.run(task, state.rows, state.previous_rows, state.share, rows, before, left)
+    sums = source.run(task, state.rows, state.previous_rows, state.shares, rows, before, left)
     scaled = sums.left * np.sqrt(np.outer(task.squares, task.squares))
     nuclear_norm = float(np.sum(np.sqrt(np.maximum(np.linalg.eigvalsh(scaled), 0.0))))
     objective = problem.objective(float(sums.values[0]), nuclear_norm, float(sums.values[1]))
-    return Point(left, plan.right, objective, sums, plan.basis), rows, before
+    return Point(left, plan.right, objective, sums, plan.basis, plan.length), rows, before
 
 
 def _threshold(
     problem: Penalized, source: Source, state: HybridState, point: Point, rows: Array, before: Array
 ) -> None:
-    """Step 3: L⁺ = Ũ·D_λL(ŨᵀX), Ũ an orthonormal basis of B."""
-    sums = point.sums
+    """Step 3: L⁺ = Ũ·D_sλL(ŨᵀX), Ũ an orthonormal basis of B."""
+    sums, threshold = point.sums, point.length * problem.lambda_L
     turn, singular, vectors = projected_svd(
-        sums.gram, point.right.astype(np.float64) @ sums.mixed + sums.cross
+        sums.gram, point.right.astype(np.float64) @ sums.mixed + point.length * sums.cross
     )
-    rank = int(np.count_nonzero(singular > problem.lambda_L))
-    root = np.sqrt(singular[:rank] - problem.lambda_L)
+    rank = int(np.count_nonzero(singular > threshold))
+    root = np.sqrt(singular[:rank] - threshold)
     state.previous, state.previous_rows = state.thresholded, before
     state.rows, state.turn = rows, turn[:, :rank] * root
     dtype = source.dtype
     state.thresholded = np.ascontiguousarray((vectors[:, :rank] * root).astype(dtype))
     state.basis = _next_basis(vectors, rank, state.rng).astype(dtype)
     state.first = False
+
+
+def _pace(source: Source, state: HybridState, point: Point) -> None:
+    """The next step's length and momentum, from the live share and from how fast the objective falls."""
+    m, n = source.shape
+    live = source.observed_fraction - float(point.sums.values[2]) / (m * n)
+    state.length = max(1.0, CAUTION / max(live, LEAST_LIVE * source.observed_fraction))
+    before, state.decrease = state.decrease, state.best - point.objective
+    least, most = MOMENTUM
+    if state.momentum >= least and 0.0 < state.decrease < before:
+        slow = state.decrease > (state.momentum + MARGIN) * before
+        state.most_momentum += MOMENTUM_UP if slow else -MOMENTUM_DOWN
+        state.most_momentum = min(max(state.most_momentum, least), most)
+    t = (1.0 + (1.0 + 4.0 * state.t**2) ** 0.5) / 2.0
+    state.momentum, state.t = min((state.t - 1.0) / t, state.most_momentum), t
 
 
 def _next_basis(vectors: Array, rank: int, rng: np.random.Generator) -> Array:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from rankwolf.video.picture import Picture
 from rankwolf.video.writing import Sink
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+T = TypeVar("T")
 
 STYLES = ("signed", "absolute", "cutout")
 MIDDLE_GRAY = 128
@@ -114,13 +116,13 @@ def write_pictures(
 ) -> None:
     """Separate every frame and hand the pictures to the sinks, by name, in order.
 
-    Frames of a block are separated side by side, each sink encodes in a thread of its own, and a block waits until
-    the one before is written: no more than two blocks of pictures are in memory.
+    The next block is made while this one is separated, its frames side by side; each sink encodes in a thread of its
+    own, and a block waits until the one before is written: no more than two blocks of pictures are in memory.
     """
     try:
         with ThreadPoolExecutor(n_threads) as workers, ThreadPoolExecutor(max(1, len(sinks))) as writers:
             writing: list[Future[None]] = []
-            for block in blocks:
+            for block in ahead(blocks):
                 done = list(
                     workers.map(lambda i, b=block: _of_block(separator, b, i), range(len(block.frames)))
                 )
@@ -140,6 +142,20 @@ def write_pictures(
         for sink in sinks.values():
             sink.abandon()
         raise
+
+
+def ahead(items: Iterable[T]) -> Iterator[T]:
+    """The same items, each made by another thread while the one before is worked on.
+
+    >>> list(ahead(range(3)))
+    [0, 1, 2]
+    """
+    iterator, end = iter(items), object()
+    with ThreadPoolExecutor(1) as maker:
+        coming: Future[Any] = maker.submit(next, iterator, end)
+        while (item := coming.result()) is not end:
+            coming = maker.submit(next, iterator, end)
+            yield item
 
 
 def _of_block(separator: Separator, block: Block, i: int) -> Pictures:

@@ -35,18 +35,19 @@ TOL = 1e-3
 # The step over all pixels is repeated while it moves L by more than this many gray levels, root mean square.
 LEAST_MOVE, MOST_STEPS = 0.1, 20
 # Of the summary beside the result.
-NEEDED = ("height", "width", "channels", "residual_noise", "photographs")
+NEEDED = ("height", "width", "channels", "residual_noise", "contrast", "photographs")
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """V (columns, rank) of a balanced factorisation, the weights, the noise of the residual, and the geometry."""
+    """V (columns, rank) of a balanced factorisation, the weights, what the threshold is made of, and the geometry."""
 
     path: Path
     right: Array
     lambda_L: float
     lambda_S: float
     residual_noise: float
+    contrast: float
     picture: Picture
     photographs: bool = False
 
@@ -67,8 +68,8 @@ class Model:
         if picture.columns != fit.low_rank.shape[1]:
             raise ValueError(f"The model {str(file)!r} and the summary beside it do not belong together.")
         right = np.ascontiguousarray(fit.low_rank.factors()[1], np.float32)
-        noise, photographs = float(settings["residual_noise"]), bool(settings["photographs"])
-        return cls(file, right, *fit.lambdas, noise, picture, photographs)
+        noise, contrast = float(settings["residual_noise"]), float(settings["contrast"])
+        return cls(file, right, *fit.lambdas, noise, contrast, picture, bool(settings["photographs"]))
 
     def check(self, reader: Reader) -> Picture:
         """The geometry, if the new frames have it."""

@@ -20,7 +20,7 @@ from rankwolf.api import decompose
 from rankwolf.sources.memory import available_memory
 from rankwolf.validation import check_threads
 from rankwolf.video.drawing import Block, Pictures, Separator, median_background, rows_at_once, write_pictures
-from rankwolf.video.mask import MaskRule, residual_noise, sample_residual
+from rankwolf.video.mask import MaskRule
 from rankwolf.video.model import Model, blocks_by_model
 from rankwolf.video.noise import (
     MOST_VIDEO_RATIO,
@@ -31,6 +31,7 @@ from rankwolf.video.noise import (
 )
 from rankwolf.video.picture import Picture, read_region
 from rankwolf.video.reading import Reader, Selection, open_frames
+from rankwolf.video.residual import Residual
 from rankwolf.video.store import FrameStore
 from rankwolf.video.writing import open_sink
 
@@ -143,6 +144,7 @@ class Outcome:
     weights: str | None = None
     photographs: bool = False
     residual_noise: float = 0.0
+    contrast: float = 0.0
     level: float = 0.0
     format: str = ""
     warnings: list[str] = field(default_factory=list)
@@ -204,11 +206,13 @@ def _solve_all(outcome: Outcome, folder: Path, observer: Observer, look: Any) ->
             raise ValueError("A background needs at least 2 frames to be told from the rest. Got 1 instead.")
         clip = Clip(picture, frames, present)
         with outcome.clock("solve"):
-            outcome.fit = fit = solve_clip(clip, job.solve, fraction, observer)
+            outcome.fit = fit = solve_clip(clip, job.solve, fraction, observer, job.max_memory)
         outcome.frame_noise = clip.noise
         outcome.photographs = not clip.is_video
         outcome.weights = job.solve.rule or ("photographs" if outcome.photographs else "noise")
-        _measure_residual(outcome, sample_residual(frames, present, fit.low_rank, picture))
+        residual = Residual.sample(frames, present, fit.low_rank, picture)
+        outcome.residuals = residual.counts()
+        _set_level(outcome, residual.noise, residual.contrast)
         with outcome.clock("write"):
             observer.stage("write", len(frames))
             assert fit.lambdas is not None
@@ -216,16 +220,15 @@ def _solve_all(outcome: Outcome, folder: Path, observer: Observer, look: Any) ->
             _save(fit, picture, folder)
 
 
-def _measure_residual(outcome: Outcome, sample: Array) -> None:
-    outcome.residual_noise = residual_noise(sample)
-    outcome.level = outcome.job.rule.level(outcome.residual_noise)
-    outcome.residuals = np.bincount(np.rint(np.abs(sample[np.isfinite(sample)])).astype(int), minlength=2)
+def _set_level(outcome: Outcome, noise: float, contrast: float) -> None:
+    outcome.residual_noise, outcome.contrast = noise, contrast
+    outcome.level = outcome.job.rule.level(noise, contrast)
 
 
 def _apply_model(model: Model, outcome: Outcome, folder: Path, observer: Observer, look: Any) -> None:
     """Frames that the model has not seen: decoded, fitted and written block by block, never held as a whole."""
-    outcome.residual_noise, outcome.photographs = model.residual_noise, model.photographs
-    outcome.level = outcome.job.rule.level(model.residual_noise)
+    outcome.photographs = model.photographs
+    _set_level(outcome, model.residual_noise, model.contrast)
     observer.stage("write", outcome.reader.expected)
     with outcome.clock("separate"):
         blocks = blocks_by_model(model, outcome.reader, rows_at_once(outcome.picture))
@@ -299,9 +302,9 @@ def sample_entries(count: int, fraction: float, store: FrameStore, seed: int) ->
 
 
 def solve_clip(
-    clip: Clip, settings: SolveSettings, observed_fraction: float, observer: Observer
-) -> Decomposition:
-    """L and S of a clip."""
+    clip: Clip, settings: SolveSettings, observed_fraction: float, observer: Observer, max_memory: int | None = None
+) -> Decomposition:  # fmt: skip
+    """L and S of a clip. Factors that do not fit into ``max_memory`` beside the frames are in files, too."""
     observer.stage("solve", None)
     weights: dict[str, Any] = {"lambdas": settings.lambdas}
     if settings.delta is not None:
@@ -311,8 +314,8 @@ def solve_clip(
     with clip.matrices() as (frames, present):
         return decompose(
             frames, observed=present, method=settings.method, tol=settings.tol, max_seconds=settings.max_seconds,
-            callback=observer.record, rng=settings.seed, n_threads=settings.n_threads, **settings.checkpoint,
-            **weights,
+            callback=observer.record, rng=settings.seed, n_threads=settings.n_threads, max_memory=max_memory,
+            **settings.checkpoint, **weights,
         )  # fmt: skip
 
 

@@ -36,6 +36,7 @@ def summarize(outcome: Outcome) -> dict[str, Any]:
         "photographs": outcome.photographs,
         "weights_from": outcome.weights,
         "residual_noise": outcome.residual_noise,
+        "contrast": outcome.contrast,
         "threshold": outcome.level,
         "vote": job.rule.side(picture.height, picture.width),
         "fill_holes": job.rule.fill_holes,

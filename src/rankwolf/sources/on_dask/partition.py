@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from rankwolf.sources.base import TILE_BYTES, Array, Source, Sums, Task, size_of
+from rankwolf.sources.base import Array, Source, Sums, Task, size_of
 from rankwolf.sources.in_memory import make_tile
 from rankwolf.sources.on_dask.process import working
 
@@ -86,8 +86,7 @@ class Tiles(Source):
     def __init__(self, block: Block, first: int, dtype: np.dtype[Any]) -> None:
         rows, columns = block.data.shape
         super().__init__((rows, columns), dtype, transposed=False, n_threads=1)
-        if block.observed is not None or block.data.dtype != dtype:
-            self.tile_bytes = TILE_BYTES // 2
+        self.converts = block.observed is not None or block.data.dtype != dtype
         self.first, self._block = first, block
 
     def read(self, start: int, stop: int) -> Array:

@@ -1,0 +1,58 @@
+"""M − L after the solve, in a sample: how strong its noise is, and how much contrast the frames have.
+
+The threshold of the mask is made of both (:mod:`rankwolf.video.mask`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rankwolf.lowrank import LowRank
+from rankwolf.video.noise import LEAST_NOISE, MEDIAN_OF_NORMAL, Rows
+from rankwolf.video.picture import Picture
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+SAMPLED_FRAMES, SAMPLED_COLUMNS = 200, 20000
+
+
+@dataclass(frozen=True, eq=False)
+class Residual:
+    """M − L at evenly spaced frames and pixels, and M there; both without what was not observed."""
+
+    values: Array
+    levels: Array
+
+    @classmethod
+    def sample(cls, frames: Rows, present: Rows | None, low_rank: LowRank, picture: Picture) -> Residual:
+        """Of a solved clip."""
+        rows = np.unique(np.linspace(0, frames.shape[0] - 1, SAMPLED_FRAMES).astype(int))
+        columns = np.arange(0, picture.columns, -(-picture.columns // SAMPLED_COLUMNS))
+        vt = low_rank.vt[:, columns]
+        values, levels = [], []
+        for row in rows:
+            level = frames[row : row + 1][0][columns]
+            value = (level - (low_rank.u[row] * low_rank.s) @ vt).astype(np.float32)
+            seen = slice(None) if present is None else present[row : row + 1][0][columns] != 0
+            values.append(value[seen])
+            levels.append(level[seen])
+        return cls(np.concatenate(values), np.concatenate(levels))
+
+    @cached_property
+    def noise(self) -> float:
+        """σ = 1.4826 · median |M − L|. It contains what L does not follow: leaves, flicker, compression."""
+        size = np.abs(self.values)
+        return max(LEAST_NOISE, float(np.median(size)) / MEDIAN_OF_NORMAL) if size.size else LEAST_NOISE
+
+    @cached_property
+    def contrast(self) -> float:
+        """Between the darkest and the brightest hundredth of all pixels, in gray levels."""
+        return float(np.subtract(*np.percentile(self.levels, (99, 1)))) if self.levels.size else 0.0
+
+    def counts(self) -> Array:
+        """How often |M − L| was 0, 1, … gray levels."""
+        return np.bincount(np.rint(np.abs(self.values)).astype(int), minlength=2)
