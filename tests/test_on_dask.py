@@ -96,6 +96,30 @@ def test_processes_give_the_same_answer_as_memory(method, client):
     np.testing.assert_allclose(fit.sparse[3:9], expected.sparse[3:9], atol=1e-2)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+@pytest.mark.parametrize("method", METHODS)
+def test_same_tiles_same_answer_wherever_the_matrix_is(method, dtype, client, tmp_path):
+    """Chunks that end where tiles end: products are the same to the bit, and sums are kept in float64."""
+    h5py, zarr = pytest.importorskip("h5py"), pytest.importorskip("zarr")
+    X = scene(dtype, (3072, 512))
+    assert 1536 % InMemory(X, None, 1).tile_rows() == 0
+    options = settings(method) | {"max_iter": 4, "n_threads": 2}
+    expected = rw.decompose(X, **options).objective
+    np.save(tmp_path / "x.npy", X)
+    zarr.create_array(str(tmp_path / "x.zarr"), data=X, chunks=(192, 512))
+    places = {
+        "memmap": np.load(tmp_path / "x.npy", mmap_mode="r"),
+        "zarr": zarr.open_array(str(tmp_path / "x.zarr")),
+    }
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        places["hdf5"] = file.create_dataset("x", data=X, chunks=(192, 512))
+        found = {name: rw.decompose(x, **options).objective for name, x in places.items()}
+    found["processes"] = rw.decompose(as_dask(X, 1536), **options).objective
+    with dask.config.set(scheduler="threads"):
+        found["threads"] = rw.decompose(as_dask(X, 1536), **options).objective
+    assert found == pytest.approx(dict.fromkeys(found, expected), rel=1e-6)
+
+
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
 def test_types_masks_and_missing_entries(dtype):
