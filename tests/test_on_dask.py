@@ -253,6 +253,35 @@ def test_a_killed_worker_costs_time_and_not_the_result(method, client):
     assert fit.passes == calm.passes
 
 
+FAULTS = """
+import resource, numpy as np
+from rankwolf.sources.on_dask.process import working
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(100):
+        np.ones(2**18)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+first = faults()
+with working():
+    inside = faults()
+print(first, inside, faults())
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's memory, and Linux's count of pages")
+def test_tasks_keep_the_memory_of_a_tile_for_the_next():
+    """As a nanny starts a worker: outside of tasks each array is mapped anew, 512 pages of it."""
+    environment = {**os.environ, "MALLOC_TRIM_THRESHOLD_": "65536"}
+    done = subprocess.run(
+        [sys.executable, "-c", FAULTS], env=environment, capture_output=True, text=True, timeout=120
+    )
+    before, inside, after = map(int, done.stdout.split())
+    if before < 40_000:
+        pytest.skip("this C library, or its pages, are of another kind")
+    assert inside < 0.2 * before
+    assert after > 0.8 * before
+
+
 def test_no_workers_left_is_one_error(monkeypatch):
     monkeypatch.setattr(workers, "WITHOUT_WORKERS", 1.0)
     with (
