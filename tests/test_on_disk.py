@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import rankwolf as rw
+from rankwolf.problem import Penalized, paper_weights
+from rankwolf.solvers.fw_t import FrankWolfeThresholding
 from rankwolf.sources import InMemory, MappedArray, OnDisk, Task, as_stored
 from rankwolf.sources.base import Describe
 from rankwolf.sources.memory import parse_size
@@ -304,6 +306,19 @@ def test_the_limit_is_kept(method, tmp_path):
     assert peak <= limit
     assert objective > 0.0
     assert sorted(os.listdir(tmp_path)) == ["x.npy"]
+
+
+def test_atoms_count_and_go_to_files_when_they_do_not_fit():
+    X = scene(np.float64, (3000, 20))
+    source = InMemory(X, None, 1)
+    source.workspace = Workspace(X.nbytes + 100_000)  # the residual, and four columns
+    solver, problem = FrankWolfeThresholding(), Penalized(*paper_weights(source, 1e-2))
+    state = solver.init(problem, source, np.random.default_rng(0))
+    for _ in range(8):
+        state = solver.step(problem, source, state)
+    assert source.workspace.is_in_file(state.left)
+    plain = rw.decompose(X, method="fw-t", delta=1e-2, rng=0, max_iter=8, tol=0.0)
+    assert solver.report(problem, state).objective == pytest.approx(plain.history[-1].objective, rel=1e-9)
 
 
 @pytest.mark.parametrize("store", STORES)

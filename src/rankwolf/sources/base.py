@@ -245,7 +245,8 @@ class Source(ABC):
 
     def map(self, function: Callable[..., Array], *rows: Any) -> Any:
         """A new row-aligned array whose rows are ``function`` of the same rows of the others; no pass."""
-        return function(*rows)
+        made = function(*rows)
+        return self.spread(made) if self.workspace.is_limited else made
 
     def row(self, rows: Any, number: int) -> Array:
         """One row of a row-aligned array."""

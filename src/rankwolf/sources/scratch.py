@@ -71,6 +71,11 @@ class Workspace:
         self._files: dict[int, _InFile] = {}
         self._sizes: dict[int, int] = {}
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether arrays are counted."""
+        return self._most_bytes is not None
+
     def zeros(self, shape: tuple[int, int], dtype: Any) -> Array:
         """A new array of zeros."""
         dtype = np.dtype(dtype)
