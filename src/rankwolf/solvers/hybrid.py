@@ -140,10 +140,11 @@ class HybridPass(Task[HybridSums]):
         """Step 1 at each level, then G and the live shares at the result."""
         limit, lambda_L = self.problem.lambda_S, self.right.dtype.type(self.problem.lambda_L)
         inverse, nonzeros = self._inverse(shares), np.empty(tile.shape[0])
+        work = np.empty(tile.shape, self.right.dtype)
         for level in self.levels:
-            clipped = clip_tile(tile, left, self.right_t, level * limit)
+            clipped = clip_tile(tile, left, self.right_t, level * limit, out=work)
             left += (clipped @ self.right - lambda_L * left) * inverse
-        clipped = clip_tile(tile, left, self.right_t, limit, values, nonzeros=nonzeros)
+        clipped = clip_tile(tile, left, self.right_t, limit, values, work, nonzeros)
         observed = shares[:, 0]
         shares[:, 1] = np.maximum(observed - nonzeros / tile.shape[1], LEAST_LIVE * observed)
         return clipped

@@ -41,6 +41,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 # A tile and its clipped copy should stay in a core's own cache (1 to 2 MB on current machines).
 TILE_BYTES = 1024 * 1024
+# Where each tile is converted it is one more array to keep, so that small matrices have smaller tiles. Large ones have
+# larger tiles: the threads wait for each other less.
+CONVERTED_TILE_BYTES, CONVERTED_TILES = (3 * TILE_BYTES // 4, 2 * TILE_BYTES), 128
 # Rows that a sample takes in a row.
 RUN = 8
 # Rows that are read together when the matrix is read as the user gave it: 8 MB of float64.
@@ -178,7 +181,7 @@ class Source(ABC):
         self.n_threads = n_threads
         self.passes = 0
         self.bytes_read = 0
-        self.tile_bytes = TILE_BYTES
+        self.converts = False
         self.workspace = Workspace()
         self._stop = threading.Event()
 
@@ -193,7 +196,13 @@ class Source(ABC):
     def tile_rows(self, depth: int = 0) -> int:
         """How many rows make a tile."""
         row_bytes = max(1, self.shape[1]) * self.dtype.itemsize
-        return int(max(8, 2 * depth, min(self.tile_bytes // row_bytes, self.shape[0])))
+        return int(max(8, 2 * depth, min(self._tile_bytes() // row_bytes, self.shape[0])))
+
+    def _tile_bytes(self) -> int:
+        if not self.converts:
+            return TILE_BYTES
+        least, most = CONVERTED_TILE_BYTES
+        return min(max(self.shape[0] * self.shape[1] * self.dtype.itemsize // CONVERTED_TILES, least), most)
 
     def sample(self, count: int, rng: np.random.Generator) -> Array:
         """``count`` rows or a few less, in short runs at random places, as one tall tile."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rankwolf import kernels
-from rankwolf.sources.base import TILE_BYTES, Array, Source
+from rankwolf.sources.base import Array, Source
 
 # Integers up to 16 bits are exact in float32.
 SINGLE = {np.dtype(name) for name in ("bool", "uint8", "int8", "uint16", "int16", "float16", "float32")}
@@ -26,11 +26,10 @@ class InMemory(Source):
         self, data: Array, observed: Array | None, n_threads: int, transposed: bool | None = None
     ) -> None:
         transposed = data.shape[0] < data.shape[1] if transposed is None else transposed
-        dtype = np.dtype(np.float32 if data.dtype in SINGLE else np.float64)
+        dtype = tile_type(data.dtype)
         shape = (data.shape[1], data.shape[0]) if transposed else (data.shape[0], data.shape[1])
         super().__init__(shape, dtype, transposed, n_threads)
-        if observed is not None or data.dtype != dtype:
-            self.tile_bytes = TILE_BYTES // 2  # each tile is one more array to keep in the cache
+        self.converts = observed is not None or data.dtype != dtype
         self._user_data, self._user_observed = data, observed
         self._data = data.T if transposed else data
         self._observed = None if observed is None else (observed.T if transposed else observed)
@@ -47,6 +46,11 @@ class InMemory(Source):
         return make_tile(
             self._user_data[start:stop], None if observed is None else observed[start:stop], self.dtype
         )
+
+
+def tile_type(stored: np.dtype[Any]) -> np.dtype[Any]:
+    """float32 where it holds every number of the stored type, else float64."""
+    return np.dtype(np.float32 if stored in SINGLE else np.float64)
 
 
 def safe_type(source: Source, stored: np.dtype[Any]) -> np.dtype[Any]:
