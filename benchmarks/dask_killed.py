@@ -40,12 +40,21 @@ def matrix(rows: int, columns: int, height: int) -> Any:
     return da.map_blocks(make_block, chunks=chunks, dtype=np.float32, meta=np.empty((0, 0), np.float32))
 
 
-def kill_one(client: Client, after: float, rng: random.Random, killed: list[float]) -> None:
-    """SIGKILL for any worker, ``after`` seconds from now."""
+def worker_processes(client: Client) -> list[int]:
+    """When all three are there; the one that was killed last may still be on the list, and not answer."""
+    while True:
+        client.wait_for_workers(3, timeout=300)
+        found = client.run(os.getpid, on_error="ignore")
+        if len(found) == 3:
+            return list(found.values())
+        time.sleep(0.2)
+
+
+def kill_one(process: int, after: float, killed: list[float]) -> None:
+    """SIGKILL for a worker, ``after`` seconds from now."""
     started = time.perf_counter()
-    processes = list(client.run(os.getpid).values())
-    time.sleep(max(0.0, after - (time.perf_counter() - started)))
-    os.kill(rng.choice(processes), signal.SIGKILL)
+    time.sleep(after)
+    os.kill(process, signal.SIGKILL)
     killed.append(time.perf_counter() - started)
 
 
@@ -69,9 +78,8 @@ def run(
     results = []
     for number in range(runs):
         cluster.scale(3)  # a nanny may have given up
-        client.wait_for_workers(2, timeout=300)
-        killed: list[float] = []
-        killer = threading.Thread(target=kill_one, args=(client, rng.uniform(0.0, seconds), rng, killed))
+        process, killed = rng.choice(worker_processes(client)), list[float]()
+        killer = threading.Thread(target=kill_one, args=(process, rng.uniform(0.0, seconds), killed))
         started = time.perf_counter()
         killer.start()
         fit = solve(X, method)

@@ -11,8 +11,8 @@ workers of t threads and P = 2·W·t partitions:
           +  (log₂ W + 1)·(4·n·(2r + k)/β + ℓ)           the factors, to every worker by a tree of copies
           +  levels·8·(8·n·k/β + ℓ)                      the sums, eight at a time, levels = ⌈log₈ P⌉
 
-c, a, b are measured: c from memory with one thread, a and b from clusters with 1 and 2 workers on a matrix that is
-almost empty. β and ℓ, bandwidth and latency of the network, are given. What is assumed:
+c, a, b are measured: c from memory with one thread, a from two workers on a matrix that is almost empty, b from many
+tasks that do nothing. β and ℓ, bandwidth and latency of the network, are given. What is assumed:
 
 - every worker computes as fast as a thread here did alone: as many memory channels as cores. Workers here share one
   memory, so this machine's own points are checked with the speed of 2 threads in memory in place of twice that of 1;
@@ -30,6 +30,8 @@ from dataclasses import dataclass
 from math import ceil, log, log2
 from pathlib import Path
 from typing import Any
+
+from benchmarks.dask_overhead import MANY
 
 
 @dataclass(frozen=True)
@@ -83,14 +85,16 @@ def calibrate(measured: list[dict[str, Any]], bandwidth: float, latency: float) 
     memory = next(x for x in measured if x["workers"] == 0 and x["threads"] == 1)
     small = {x["workers"]: x for x in measured if x["workers"] and x["columns"] == 16}
     operation = memory["seconds_per_pass"] / operations(memory["rows"], memory["columns"], memory["rank"])
+    two = next(x for x in measured if x["workers"] == 2 and "many_empty_tasks" in x)
+    per_task = max(two["many_empty_tasks"] - two["empty_tasks"], 0.0) / (2 * (MANY - 2))
     # Two partitions for each worker.
-    per_task = max((small[2]["seconds_per_pass"] - small[1]["seconds_per_pass"]) / 2.0, 0.0)
-    per_pass = small[1]["seconds_per_pass"] - 2.0 * per_task
+    per_pass = small[2]["seconds_per_pass"] - 4.0 * per_task
     return Costs(operation, per_pass, per_task, bandwidth, latency)
 
 
-def check(measured: list[dict[str, Any]], costs: Costs) -> None:
-    """The measured points that the model was not made from."""
+def check(measured: list[dict[str, Any]], costs: Costs) -> bool:
+    """Whether the measured points that the model was not made from are within a quarter of it."""
+    right = True
     print("| measured point | model, ms a pass | measured | model/measured |\n|---|---|---|---|")
     memory = {x["threads"]: x["seconds_per_pass"] for x in measured if x["workers"] == 0}
     for x in measured:
@@ -103,6 +107,8 @@ def check(measured: list[dict[str, Any]], costs: Costs) -> None:
         print(
             f"| {name} | {1e3 * model:.0f} | {1e3 * x['seconds_per_pass']:.0f} | {model / x['seconds_per_pass']:.2f} |"
         )
+        right &= 0.75 < model / x["seconds_per_pass"] < 1.33
+    return right
 
 
 def predict(costs: Costs, threads: int, passes: int) -> None:
@@ -140,8 +146,9 @@ def main() -> None:
         f"{costs.operation * 1e12:.1f} ps an operation, {costs.per_pass * 1e3:.1f} ms a pass, "
         f"{costs.per_task * 1e3:.1f} ms a task, {costs.bandwidth / 1e9:.2f} GB/s, {costs.latency * 1e6:.0f} µs\n"
     )
-    check(measured, costs)
+    right = check(measured, costs)
     predict(costs, options.threads, options.passes)
+    raise SystemExit(0 if right else "The model is off by more than a quarter at a measured point.")
 
 
 if __name__ == "__main__":

@@ -6,8 +6,10 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import h5py
 import numpy as np
@@ -23,6 +25,7 @@ from rankwolf.cli import decompose as command
 from rankwolf.cli.main import main
 from rankwolf.report.outliers import Outliers, coloured
 from rankwolf.scaling import Scaling, observed_counts
+from rankwolf.sources import OnDisk
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 NAMES = [f"sensor {k}" for k in range(12)]
@@ -249,6 +252,81 @@ def test_a_terminated_run_leaves_nothing(tmp_path):
     assert b"terminated" in process.communicate(timeout=60)[0]
     assert process.returncode == 143
     assert [path.name for path in tmp_path.iterdir()] == ["large.npy"]
+
+
+@pytest.mark.parametrize("kind", ["npy", "hdf5", "zarr"])
+@pytest.mark.parametrize("options", [[], ["--standardize"]], ids=["plain", "standardized"])
+def test_what_is_large_stays_on_the_disk(tmp_path, kind, options, monkeypatch, capsys):
+    source = write(tmp_path, kind)
+    words = ["--json", "--delta", "0.02", *options]
+    assert run(source, "-o", tmp_path / "whole", *words) == 0
+    monkeypatch.setattr("rankwolf.files.stores.KEPT_SHARE", 0.0)
+    read = []
+    monkeypatch.setattr(
+        OnDisk, "_read_slab", lambda *a, original=OnDisk._read_slab: (read.append(a), original(*a))[1]
+    )
+    assert run(source, "-o", tmp_path / "parts", *words, "--report") == 0
+    assert read
+    first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert second["objective"] == pytest.approx(first["objective"], rel=1e-6)
+    assert second["observed_fraction"] == first["observed_fraction"] < 1.0
+    for name in ("low_rank", "outliers"):
+        whole, parts = (
+            files.read_matrix(tmp_path / folder / f"{name}{files.kind_named(kind).endings[0]}").values
+            for folder in ("whole", "parts")
+        )
+        np.testing.assert_allclose(parts, whole, atol=1e-4)
+
+
+def store(folder, rows, name="data.zarr"):
+    """A chunk of 1000 rows takes 3 MB."""
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal((rows, 5), np.float32) @ rng.standard_normal((5, 750), np.float32)
+    data += 0.3 * rng.standard_normal(data.shape, np.float32)
+    data[::9, ::11] += 9.0
+    zarr.create_array(str(folder / "data.zarr"), data=data, chunks=(1000, 750))
+    return [
+        sys.executable,
+        "-m",
+        "rankwolf",
+        "decompose",
+        "data.zarr",
+        "-o",
+        "out",
+        "--delta",
+        "0.004",
+        "--json",
+    ]
+
+
+def test_a_store_is_solved_within_the_memory_that_was_given(tmp_path):
+    """90 MB, of which a run with 340 MB may keep a quarter: it stays on the disk."""
+    words = [*store(tmp_path, 30_000), "--max-memory", "340MB"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["peak_memory_bytes"] < 340e6
+    assert summary["relative_gap"] <= 1e-3
+    assert zarr.open_array(str(tmp_path / "out" / "outliers.zarr")).shape == (30_000, 750)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_run_and_its_checkpoint_stays(tmp_path, number, code):
+    words = [*store(tmp_path, 4000, "data.npy"), "--checkpoint", "run.checkpoint", "--checkpoint-every", "1"]
+    process = subprocess.Popen([*words, "--tol", "0"], cwd=tmp_path, stderr=subprocess.PIPE)
+    while not (tmp_path / "run.checkpoint").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(number)
+    sent = time.monotonic()
+    message = process.communicate(timeout=120)[1]
+    assert process.returncode == code
+    assert message.count(b"\n") == 1
+    assert time.monotonic() - sent < 20.0  # two seconds and a tile, on a machine that does nothing else
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.npy", "run.checkpoint"]
+    resumed = subprocess.run([*words, "--resume"], cwd=tmp_path, capture_output=True, text=True, timeout=250)
+    assert resumed.returncode == 0, resumed.stderr
+    assert json.loads(resumed.stdout)["relative_gap"] <= 1e-3
 
 
 def test_the_story(tmp_path, capsys):

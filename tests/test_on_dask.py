@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
@@ -95,6 +96,30 @@ def test_processes_give_the_same_answer_as_memory(method, client):
     np.testing.assert_allclose(fit.sparse[3:9], expected.sparse[3:9], atol=1e-2)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+@pytest.mark.parametrize("method", METHODS)
+def test_same_tiles_same_answer_wherever_the_matrix_is(method, dtype, client, tmp_path):
+    """Chunks that end where tiles end: products are the same to the bit, and sums are kept in float64."""
+    h5py, zarr = pytest.importorskip("h5py"), pytest.importorskip("zarr")
+    X = scene(dtype, (3072, 512))
+    assert 1536 % InMemory(X, None, 1).tile_rows() == 0
+    options = settings(method) | {"max_iter": 4, "n_threads": 2}
+    expected = rw.decompose(X, **options).objective
+    np.save(tmp_path / "x.npy", X)
+    zarr.create_array(str(tmp_path / "x.zarr"), data=X, chunks=(192, 512))
+    places = {
+        "memmap": np.load(tmp_path / "x.npy", mmap_mode="r"),
+        "zarr": zarr.open_array(str(tmp_path / "x.zarr")),
+    }
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        places["hdf5"] = file.create_dataset("x", data=X, chunks=(192, 512))
+        found = {name: rw.decompose(x, **options).objective for name, x in places.items()}
+    found["processes"] = rw.decompose(as_dask(X, 1536), **options).objective
+    with dask.config.set(scheduler="threads"):
+        found["threads"] = rw.decompose(as_dask(X, 1536), **options).objective
+    assert found == pytest.approx(dict.fromkeys(found, expected), rel=1e-6)
+
+
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
 def test_types_masks_and_missing_entries(dtype):
@@ -139,12 +164,12 @@ def test_an_order_is_obeyed_once_and_never_out_of_turn():
     block, rows = Block(scene()[:100], None), Rows(0)
     task = MoveResidual(0.5, 0.5, np.zeros(COLUMNS), np.inf, np.zeros((COLUMNS, 1)))
     work, specs = RunTask(task), (RowSpec(0, COLUMNS, "<f8"), RowSpec(1, 1, "<f8"))
-    first = obey(rows, work, Order(0, specs, True), None, 0, np.dtype(np.float64), block)
+    first = obey(rows, work, None, 0, block, order=Order(0, specs, True), dtype=np.dtype(np.float64))
     np.testing.assert_allclose(rows.arrays[0], 0.5 * block.data)
-    again = obey(rows, work, Order(0, specs, True), None, 0, np.dtype(np.float64), block)
+    again = obey(rows, work, None, 0, block, order=Order(0, specs, True), dtype=np.dtype(np.float64))
     assert again is first
     np.testing.assert_allclose(rows.arrays[0], 0.5 * block.data)
-    late = obey(Rows(4), work, Order(1, specs, True), None, 0, np.dtype(np.float64), block)
+    late = obey(Rows(4), work, None, 0, block, order=Order(1, specs, True), dtype=np.dtype(np.float64))
     assert late == Behind(((4, 0),))
 
 
@@ -173,6 +198,7 @@ def test_the_graph_does_not_grow_and_little_is_left(client):
 
     rw.decompose(as_dask(scene(), 300), rng=0, method="fw-t", max_iter=8, callback=count)
     assert max(tasks[4:]) <= tasks[2] + 12
+    gc.collect()
     deadline = time.monotonic() + 60
     while (
         client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
@@ -188,6 +214,24 @@ def test_tasks_have_names_that_say_what_they_do(client):
         source.run(Describe())
     names = {distributed.utils.key_split(task["key"]) for task in stream.data}
     assert "rankwolf_describe" in names
+
+
+@pytest.mark.parametrize("method", ["hybrid", "fw-t"])
+def test_many_partitions_are_added_up_in_a_tree(method, client, monkeypatch):
+    """Forty tasks, five that add up eight answers each, and five sums that come to the client."""
+    monkeypatch.setattr(chunks, "MOST_PER_THREAD", 20)
+    X = scene(shape=(2000, 30))
+    expected = rw.decompose(X, **settings(method))
+    with distributed.get_task_stream(client) as stream:
+        fit = rw.decompose(as_dask(X, 50), **settings(method))
+    assert fit.objective == pytest.approx(expected.objective, rel=1e-6)
+    names = [distributed.utils.key_split(task["key"]) for task in stream.data]
+    assert names.count("rankwolf_describe") == 40
+    summed = {"rankwolf_describe", "rankwolf_hybrid_pass", "rankwolf_move_residual", "rankwolf_align_atom"}
+    passes = sum(name in summed for name in names) // 40
+    assert names.count("rankwolf_add") >= 5 * passes
+    assert names.count("rankwolf_add") == 5 * fit.passes
+    assert fit.low_rank.rank == expected.low_rank.rank
 
 
 @pytest.mark.parametrize("method", ["hybrid", "fw-t", "fista"])
@@ -225,6 +269,65 @@ def test_no_workers_left_is_one_error(monkeypatch):
 
         with pytest.raises(RuntimeError, match="Every Dask worker is gone"):
             rw.decompose(as_dask(scene()), rng=0, tol=0.0, max_iter=20, callback=leave)
+
+
+def allocating(block_info=None, *, most):
+    """A block whose making takes far more memory than it has in the end."""
+    (first, last), (_, columns) = block_info[None]["array-location"]
+    return np.ones((last - first, most * columns), np.float32)[:, :columns].copy()
+
+
+@pytest.mark.parametrize("most", [400, 1], ids=["a block", "the rows"])
+def test_memory_that_runs_out_is_one_error(most, monkeypatch):
+    """A limit that a nanny keeps is passed while a block is made, or when the residual is beside it."""
+    monkeypatch.setattr(workers, "WITHOUT_WORKERS", 20.0)
+    monkeypatch.setattr(source, "MOST_ATTEMPTS", 2)
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=":0", memory_limit="300MiB"
+        ) as cluster,
+        distributed.Client(cluster, timeout=120),
+    ):
+        heights = (4000,) * 2 if most > 1 else (7000,) * 6
+        X = da.map_blocks(allocating, most=most, chunks=(heights, (1000,)), dtype=np.float32,
+                          meta=np.empty((0, 0), np.float32))  # fmt: skip
+        started = time.monotonic()
+        with pytest.raises(RuntimeError, match="memory"):
+            rw.decompose(X, rng=0, method="fw-t", lambdas=(10.0, 0.1), max_iter=3)
+        assert time.monotonic() - started < 100.0
+
+
+def test_a_lost_scheduler_is_one_error(tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    quiet = {"cwd": tmp_path, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    dask_command, host, port = [sys.executable, "-m", "dask"], *address.split(":")
+    scheduler = subprocess.Popen(
+        [*dask_command, "scheduler", "--host", host, "--port", port, "--no-dashboard"], **quiet
+    )
+    worker = subprocess.Popen(
+        [*dask_command, "worker", f"tcp://{address}", "--nthreads", "1", "--no-nanny", "--no-dashboard"],
+        **quiet,
+    )
+    try:
+        with distributed.Client(f"tcp://{address}", timeout=120) as client:
+            client.wait_for_workers(1, timeout=120)
+            killed = []
+
+            def kill(record):
+                if record.iteration == 2:
+                    scheduler.kill()
+                    killed.append(time.monotonic())
+
+            with pytest.raises(RuntimeError, match="scheduler is gone"):
+                rw.decompose(as_dask(scene()), rng=0, tol=0.0, max_iter=50, callback=kill)
+            assert time.monotonic() - killed[0] < 60.0
+    finally:
+        for process in (worker, scheduler):
+            process.kill()
+            process.wait(timeout=60)
 
 
 def test_too_large_for_the_workers_is_said_before(client):
@@ -282,13 +385,27 @@ def test_a_checkpoint_is_taken_up_again(tmp_path):
 
 
 @pytest.mark.usefixtures("threads")
-def test_robust_pca_takes_a_dask_array():
+@pytest.mark.parametrize("options", [{}, {"center": False}, {"n_components": 2}], ids=str)
+@pytest.mark.parametrize("shape", [(900, 40), (60, 900)], ids=["tall", "wide"])
+def test_robust_pca_takes_a_dask_array(options, shape):
     pytest.importorskip("sklearn")
-    X = scene()
-    here, there = (rw.RobustPCA(center=False, random_state=0).fit(x) for x in (X, as_dask(X)))
+    X = scene(shape=shape)
+    X[::7, ::3] = np.nan
+    here, there = (rw.RobustPCA(random_state=0, **options).fit(x) for x in (X, as_dask(X)))
     np.testing.assert_allclose(there.singular_values_, here.singular_values_, rtol=1e-6)
+    np.testing.assert_allclose(there.mean_, here.mean_, atol=1e-5)
+    assert abs(there.outliers_ - here.outliers_).max() < 1e-3
     assert there.noise_scale_ == pytest.approx(here.noise_scale_, rel=1e-6)
-    np.testing.assert_allclose(there.transform(as_dask(X[:50])), here.transform(X[:50]), atol=1e-6)
+    np.testing.assert_allclose(there.transform(as_dask(X[:50])), here.transform(X[:50]), atol=1e-3)
+
+
+def test_robust_pca_on_workers_centres_by_a_pass(client):
+    """More rows than the first medians are taken from; the blocks stay where they are."""
+    pytest.importorskip("sklearn")
+    X = scene(np.float32, (4000, 30)) + 100.0
+    here, there = (rw.RobustPCA(random_state=0).fit(x) for x in (X, as_dask(X, 1000)))
+    np.testing.assert_allclose(there.mean_, here.mean_, atol=0.2)
+    np.testing.assert_allclose(there.singular_values_[:3], here.singular_values_[:3], rtol=1e-2)
 
 
 def test_the_documented_commands_work(tmp_path):

@@ -304,3 +304,37 @@ def test_the_limit_is_kept(method, tmp_path):
     assert peak <= limit
     assert objective > 0.0
     assert sorted(os.listdir(tmp_path)) == ["x.npy"]
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_robust_pca_streams_from_the_disk(store, tmp_path):
+    pytest.importorskip("sklearn")
+    X = scene(np.float64, (900, 40))
+    X[::7, ::3] = np.nan
+    here, there = (
+        rw.RobustPCA(n_components=2, random_state=0).fit(x) for x in (X, STORES[store](X, tmp_path))
+    )
+    np.testing.assert_allclose(there.mean_, here.mean_, atol=1e-5)
+    np.testing.assert_allclose(there.singular_values_, here.singular_values_, rtol=1e-6)
+    assert abs(there.outliers_ - here.outliers_).max() < 1e-3
+    assert there.noise_scale_ == pytest.approx(here.noise_scale_, rel=1e-6)
+    other = tmp_path / "more"
+    other.mkdir()
+    np.testing.assert_allclose(
+        there.transform(STORES[store](X[:99], other)), here.transform(X[:99]), atol=1e-3
+    )
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_rows_and_portions_of_a_store(store, tmp_path, monkeypatch):
+    """Portions cover the matrix once; a few rows are read from the portions that have them."""
+    X = scene(np.uint8, (501, 40))
+    stored = as_stored(STORES[store](X, tmp_path))
+    monkeypatch.setattr("rankwolf.sources.stored.PORTION_BYTES", 2000)
+    seen = np.zeros(X.shape, int)
+    for place in stored.portions():
+        seen[place] += 1
+    assert (seen == 1).all()
+    numbers = np.array([0, 3, 4, 250, 500])
+    np.testing.assert_array_equal(stored.rows(numbers), X[numbers])
+    np.testing.assert_array_equal(stored[490:], X[490:])

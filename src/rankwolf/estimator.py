@@ -16,16 +16,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankwolf.api import decompose
 from rankwolf.lowrank import Array, LowRank
 from rankwolf.problem import paper_rule
-from rankwolf.result import Decomposition
+from rankwolf.result import Decomposition, ThresholdedResidual
 from rankwolf.rows import fit_rows
-from rankwolf.sources import is_dask_array
+from rankwolf.sources import as_stored, is_dask_array
 from rankwolf.streaming import Stream, Totals, advance
-from rankwolf.tables import Table
+from rankwolf.tables import Table, cleaned_mean
 from rankwolf.validation import bad, check_count, check_number
 from rankwolf.weights import PAPER_DELTA, Noise, measure, weights_for_noise
 
-# Arrays that stay where they are: decompose reads them tile by tile, transform a few rows at a time.
-LAZY_LIBRARIES = ("dask", "h5py", "zarr")
 # Rows from which the spread of the residual is measured.
 NOISE_ROWS = 2000
 # A direction weaker than this, in λ_L, is what the iteration has not removed yet.
@@ -129,7 +127,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def fit(self, X: Any, y: Any = None) -> Self:
         """Decompose X: an array, masked array, data frame or sparse matrix.
 
-        Dask, HDF5 and Zarr arrays stay where they are, and need ``center=False``.
+        A memory map, an HDF5 or Zarr array stays on the disk, and a dask.array on its workers; ``low_rank_`` and
+        ``outliers_`` are here in memory all the same.
         """
         most = (
             None if self.n_components is None else check_count("n_components", self.n_components, "RobustPCA")
@@ -148,14 +147,23 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         low_rank = _tidied(fit.low_rank, most, WEAKEST * self.lambdas_[0])
         cut = low_rank.rank < fit.low_rank.rank
         self.low_rank_ = low_rank
-        self.outliers_ = centered.outliers(low_rank, self.lambdas_[1]) if cut else fit.sparse.to_scipy()
+        thresholded = fit.sparse if isinstance(fit.sparse, ThresholdedResidual) else None
+        if not cut:
+            self.outliers_ = fit.sparse.to_scipy()
+        elif thresholded is not None:
+            self.outliers_ = thresholded.beside(low_rank).to_scipy()
+        else:
+            self.outliers_ = centered.outliers(low_rank, self.lambdas_[1])
         self._set_components(low_rank.s, low_rank.vt)
         noise = self._noise_of_residual(centered)
         self.noise_scale_ = noise.sigma
-        totals = Totals(0.0, 0.0, 0.0, noise)
-        # Of a dask.array, NumPy's functions are Dask's, and only two numbers come here.
-        for block in [centered.data] if is_dask_array(centered.data) else centered.blocks():
-            totals = totals.plus(block)
+        if thresholded is not None:
+            found = thresholded.source.summary
+            totals = Totals(table.shape[0], found.observed, found.norm**2, noise)
+        else:
+            totals = Totals(0.0, 0.0, 0.0, noise)
+            for block in centered.blocks():
+                totals = totals.plus(block)
         self._stream = Stream(totals, self.mean_, low_rank.s + self.lambdas_[0], np.asarray(low_rank.vt))
         self.n_samples_seen_ = self._first_rows = table.shape[0]
         return self
@@ -181,7 +189,10 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             lambdas = fit.lambdas
             if attempt == MOST_CENTRES or not self.center:
                 break
-            shift = centered.cleaned_mean(fit.low_rank, lambdas[1])
+            if isinstance(fit.sparse, ThresholdedResidual):
+                shift = cleaned_mean(fit.sparse.source, fit.low_rank, lambdas[1])
+            else:
+                shift = centered.cleaned_mean(fit.low_rank, lambdas[1])
             if not rough and table.shape[0] ** 0.5 * np.linalg.norm(shift) < 0.5 * lambdas[0]:
                 break
             self.mean_ = (self.mean_ + shift).astype(self.mean_.dtype)
@@ -299,11 +310,10 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return tags
 
     def _validate(self, X: Any, *, reset: bool) -> Table:
-        if type(X).__module__.partition(".")[0] in LAZY_LIBRARIES:
-            if self.center:
-                rule = "False for an array that is not in memory"
-                raise bad("center", rule, "True", "RobustPCA", "Or give an array in memory.")
-            return Table(validate_data(self, X, reset=reset, skip_check_array=True))
+        lazy = X if is_dask_array(X) else None if isinstance(X, list | tuple) else as_stored(X)
+        if lazy is not None and len(lazy.shape) == 2:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return Table(lazy)
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(np.result_type(X.dtype, np.float32)), np.nan)
         data = validate_data(

@@ -99,7 +99,7 @@ class SparsePart(ABC):
             yield start, self.rows(start, min(start + step, self.shape[0]))
 
     def parts(self) -> Iterator[Part]:
-        """(rows, columns, entries) that make up S, in an order that suits where the data is stored."""
+        """(rows, columns, entries) that make up S, whole rows or whole columns, as the data is stored."""
         columns = slice(0, self.shape[1])
         return ((slice(start, start + len(block)), columns, block) for start, block in self.blocks())
 
@@ -117,8 +117,12 @@ class SparsePart(ABC):
 
     def to_scipy(self) -> scipy.sparse.csr_array:
         """As a CSR array."""
-        parts = [scipy.sparse.csr_array(block) for _, block in self.blocks()]
-        return scipy.sparse.csr_array(scipy.sparse.vstack(parts, format="csr", dtype=self.dtype))
+        narrow, parts = False, []
+        for _, columns, entries in self.parts():
+            narrow |= columns.stop - columns.start < self.shape[1]
+            parts.append(scipy.sparse.csr_array(entries))
+        stack = scipy.sparse.hstack if narrow else scipy.sparse.vstack
+        return scipy.sparse.csr_array(stack(parts, format="csr", dtype=self.dtype))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False:
@@ -141,16 +145,20 @@ class ThresholdedResidual(SparsePart):
 
     def __init__(self, source: Source, low_rank: LowRank, threshold: float, nnz: int) -> None:
         super().__init__(low_rank.shape, source.dtype, nnz)
-        self._source, self._low_rank, self.threshold = source, low_rank, threshold
+        self.source, self._low_rank, self.threshold = source, low_rank, threshold
 
     def rows(self, start: int, stop: int) -> Array:
         """Read the data again, subtract L, threshold."""
         low_rank = np.asarray(self._low_rank[start:stop])  # of a result on a cluster these are not here yet
-        return self._thresholded(self._source.read_user_rows(start, stop), low_rank)
+        return self._thresholded(self.source.read_user_rows(start, stop), low_rank)
+
+    def beside(self, low_rank: LowRank) -> ThresholdedResidual:
+        """The same of another L; ``nnz`` is not counted anew."""
+        return type(self)(self.source, low_rank, self.threshold, self.nnz)
 
     def parts(self) -> Iterator[Part]:
         """As the source likes to be read."""
-        for rows, columns, data in self._source.user_parts():
+        for rows, columns, data in self.source.user_parts():
             yield rows, columns, self._thresholded(data, np.asarray(self._low_rank[rows, columns]))
 
     def _thresholded(self, data: Array, low_rank: Array) -> Array:
@@ -161,13 +169,11 @@ class ThresholdedResidual(SparsePart):
 class DistributedResidual(ThresholdedResidual):
     """The same for a dask.array: slices of rows come to the client, ``to_dask()`` stays on the workers."""
 
-    def __init__(self, source: OnDask, low_rank: LowRank, threshold: float, nnz: int) -> None:
-        super().__init__(source, low_rank, threshold, nnz)
-        self._on_dask = source
+    source: OnDask
 
     def to_dask(self) -> Any:
         """S as a lazy dask.array, in the partitions of the data: ``.to_zarr(url)`` writes it from the workers."""
-        return self._on_dask.thresholded(self._low_rank, self.threshold)
+        return self.source.thresholded(self._low_rank, self.threshold)
 
     def to_scipy(self) -> scipy.sparse.csr_array:
         """As a CSR array, of which every partition is made by a worker."""

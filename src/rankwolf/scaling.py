@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,11 +10,16 @@ import numpy as np
 
 from rankwolf.files.writing import Rows
 from rankwolf.lowrank import Array
+from rankwolf.sources import Stored
 from rankwolf.sources.sparse import is_sparse
+from rankwolf.sources.stored import Scaled
+from rankwolf.storing import Part
 
 # Median of |x − median| of a standard normal x is 1/this.
 SIGMAS_OF_MEDIAN_DEVIATION = 1.482602218505602
 BLOCK_COLUMNS_BYTES = 2**27
+# Enough for a median within a hundredth of the spread.
+MOST_ROWS = 20_000
 
 
 @dataclass(frozen=True)
@@ -33,20 +39,25 @@ class Scaling:
         return cls(None, None)
 
     @classmethod
-    def of(cls, data: Array) -> Scaling:
-        """From the columns of an array, NaN left out; some columns at a time."""
+    def of(cls, data: Array | Stored) -> Scaling:
+        """From the columns of an array, NaN left out, some columns at a time; on the disk, from at most 20,000 rows."""
+        if isinstance(data, Stored) and data.shape[0] > MOST_ROWS:
+            data = data.rows(np.linspace(0, data.shape[0] - 1, MOST_ROWS).astype(int))
         m, n = data.shape
         centre, scale = np.zeros(n), np.ones(n)
         step = max(1, BLOCK_COLUMNS_BYTES // (8 * max(1, m)))
         for first in range(0, n, step):
-            part = slice(first, first + step)
-            centre[part], scale[part] = _centre_and_scale(np.array(data[:, part], np.float64))
+            part = slice(first, min(first + step, n))
+            columns = data.read(slice(0, m), part) if isinstance(data, Stored) else data[:, part]
+            centre[part], scale[part] = _centre_and_scale(np.array(columns, np.float64))
         return cls(centre, scale)
 
     def apply(self, data: Any) -> Any:
         """The scaled matrix, float32 where the data is."""
         if self.centre is None or self.scale is None:
             return data
+        if isinstance(data, Stored):
+            return Scaled(data, self.centre, self.scale)
         dtype = np.float32 if data.dtype == np.float32 else np.float64
         return ((data - self.centre) / self.scale).astype(dtype, copy=False)
 
@@ -57,6 +68,15 @@ class Scaling:
     def stretched(self, part: Rows) -> Rows:
         """Rows of a difference (S), back in its units."""
         return part if self.scale is None else _Scaled(part, self.scale, None)
+
+    def stretched_parts(self, parts: Iterable[Part]) -> Iterator[Part]:
+        """The same of blocks."""
+        for rows, columns, block in parts:
+            yield (
+                rows,
+                columns,
+                block if self.scale is None else (block * self.scale[columns]).astype(block.dtype),
+            )
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

@@ -11,15 +11,20 @@ import scipy.sparse
 
 from rankwolf.lowrank import Array, LowRank
 from rankwolf.oracles import l1
-from rankwolf.passes import sampled_residual, with_entries
+from rankwolf.passes import clip_tile, sampled_residual, with_entries
+from rankwolf.sources import Source, Stored, Sums, Task, is_dask_array
+from rankwolf.sources.in_memory import tile_type
 from rankwolf.sources.sparse import dense_with_nan, is_sparse
+from rankwolf.sources.stored import Scaled
 
 BLOCK_ENTRIES = 2**22
+# Rows whose medians stand for those of all rows, where the table is not in memory.
+MEDIAN_ROWS = 1000
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows are samples. ``data``: an array with NaN for missing, a CSR array, or anything whose row slices are arrays.
+    """Rows are samples. ``data``: an array with NaN for missing, a CSR array, a matrix on the disk, or a dask.array.
 
     ``implicit``: what a CSR array does not store is ``"missing"`` or ``"zeros"``.
     """
@@ -37,9 +42,16 @@ class Table:
         """Whether it is sparse, and the stored entries are the observed ones."""
         return is_sparse(self.data) and self.implicit == "missing"
 
+    @property
+    def is_lazy(self) -> bool:
+        """Whether it stays where it is, and rows come here when they are asked for."""
+        return isinstance(self.data, Stored) or is_dask_array(self.data)
+
     def rows(self, numbers: Array) -> Table:
-        """Some of the rows."""
-        return replace(self, data=self.data[numbers])
+        """Some of the rows, in ascending order."""
+        if isinstance(self.data, Stored):
+            return replace(self, data=self.data.rows(numbers))
+        return replace(self, data=np.asarray(self.data[numbers]) if self.is_lazy else self.data[numbers])
 
     def minus(self, centre: Array) -> Table:
         """With ``centre`` subtracted from each row; of a sparse table, at the stored entries."""
@@ -47,12 +59,21 @@ class Table:
             return self
         if self.stores_observed:
             return replace(self, data=with_entries(self.data, self.data.data - centre[self.data.indices]))
+        if isinstance(self.data, Stored):
+            return replace(self, data=Scaled(self.data, centre))
+        if self.is_lazy:  # in the type of the data, not in that of the centre: it is as large as the data
+            dtype = tile_type(self.data.dtype)
+            return replace(self, data=self.data.astype(dtype) - centre.astype(dtype))
         return replace(self, data=self.data - centre)
 
     def medians(self) -> Array:
-        """The median of what was observed in each column, 0 where nothing was."""
+        """The median of what was observed in each column, 0 where nothing was; of rows spread evenly, if it is lazy."""
         if self.stores_observed:
             return _medians_of_stored(self.data)
+        if self.is_lazy:
+            numbers = np.unique(np.linspace(0, self.shape[0] - 1, MEDIAN_ROWS).astype(int))
+            sample = self.rows(numbers).data
+            return Table(sample.astype(tile_type(sample.dtype), copy=False)).medians()
         unseen = np.isnan(self.data).all(axis=0)
         medians: Array = np.nanmedian(np.where(unseen, 0, self.data) if unseen.any() else self.data, axis=0)
         return medians.astype(self.data.dtype, copy=False)
@@ -100,9 +121,7 @@ class Table:
                 total += np.bincount(residual.indices, entries, minlength=self.shape[1])
             else:
                 total += np.nan_to_num(np.clip(residual, -limit, limit)).sum(axis=0, dtype=np.float64)
-        scores = np.asarray(low_rank.u).mean(axis=0, dtype=np.float64) * low_rank.s
-        mean: Array = total / self.shape[0] + scores @ np.asarray(low_rank.vt)
-        return mean
+        return total / self.shape[0] + _mean_row(low_rank)
 
     def outliers(self, low_rank: LowRank, limit: float) -> scipy.sparse.csr_array:
         """S = T_limit(M − L)."""
@@ -116,6 +135,46 @@ class Table:
                 sparse = scipy.sparse.csr_array(np.nan_to_num(l1.soft_threshold(residual, limit)))
             parts.append(sparse)
         return scipy.sparse.csr_array(scipy.sparse.vstack(parts, format="csr"))
+
+
+@dataclass
+class ColumnSums(Sums):
+    """Of each column."""
+
+    columns: Array
+
+
+class SumClipped(Task[ColumnSums]):
+    """G = clip(P_Ω(M − U Vᵀ), ±limit), added up along columns. Rows: U; one column, for what the rows add up to."""
+
+    def __init__(self, right: Array, limit: float) -> None:
+        self.right_t, self.limit = np.ascontiguousarray(right.T), limit
+
+    def start(self) -> ColumnSums:
+        """Zeros."""
+        return ColumnSums(np.zeros(self.right_t.shape[1]))
+
+    def visit(self, sums: ColumnSums, tile: Array, *rows: Array) -> None:
+        """Both ways."""
+        left, across = rows
+        clipped = clip_tile(tile, left, self.right_t, self.limit)
+        sums.columns += clipped.sum(axis=0, dtype=np.float64)
+        across[:, 0] = clipped.sum(axis=1, dtype=np.float64)
+
+
+def cleaned_mean(source: Source, low_rank: LowRank, limit: float) -> Array:
+    """What :meth:`Table.cleaned_mean` gives, by one pass, wherever the matrix is."""
+    left, right = source.factors(low_rank.T if source.transposed else low_rank)
+    across = source.allocate(1, np.float64)
+    sums = source.run(SumClipped(right, limit), left, across)
+    total = source.gather(across)[:, 0] if source.transposed else sums.columns
+    return total / low_rank.shape[0] + _mean_row(low_rank)
+
+
+def _mean_row(low_rank: LowRank) -> Array:
+    scores = np.asarray(low_rank.u).mean(axis=0, dtype=np.float64) * low_rank.s
+    mean: Array = scores @ np.asarray(low_rank.vt)
+    return mean
 
 
 def _medians_of_stored(data: Any) -> Array:

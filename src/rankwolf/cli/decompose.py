@@ -88,7 +88,9 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
     )
     add_strict_option(group)
     group.add_argument(
-        "--max-memory", metavar="SIZE", help="what the matrix may take, e.g. 8GB (default: 3/4 of what is free)"
+        "--max-memory", metavar="SIZE",
+        help="what the process may take, e.g. 2GB: npy, HDF5 and Zarr stay on the disk, other kinds must fit (default: "
+        "3/4 of what is free)",
     )  # fmt: skip
 
 
@@ -126,14 +128,16 @@ def run(arguments: argparse.Namespace) -> int:
     output, clock = Output.of(arguments), _Clock()
 
     from rankwolf.scaling import Scaling
+    from rankwolf.sources import as_stored
 
     with Bars(output.talks, arguments.tol, "row") as bars:
         bars.stage("read", None)
         matrix = read(arguments)
-        scaling = Scaling.of(matrix.values) if arguments.standardize else Scaling.none()
+        values = matrix.values if (stored := as_stored(matrix.values)) is None else stored
+        scaling = Scaling.of(values) if arguments.standardize else Scaling.none()
         clock.lap("read")
         bars.stage("solve", None)
-        fit = solve(matrix, scaling, arguments, bars)
+        fit = solve(scaling.apply(values), arguments, bars)
         clock.lap("solve")
         with whole_folder(target, force=arguments.force) as folder:
             bars.stage("write", 2 * matrix.shape[0])
@@ -177,8 +181,9 @@ def read(arguments: argparse.Namespace) -> LabelledMatrix:
     header = True if arguments.header else False if arguments.no_header else None
     matrix = read_matrix(
         arguments.input,
-        max_memory=None if arguments.max_memory is None else parse_size(arguments.max_memory),
+        max_memory=memory_limit(arguments),
         options=TableOptions(arguments.index, header, arguments.drop),
+        may_stay=True,
     )
     if arguments.strict and matrix.warnings:
         raise ValueError(f"Cannot read {arguments.input!r}: {' '.join(matrix.warnings)} --strict forbids it.")
@@ -187,14 +192,17 @@ def read(arguments: argparse.Namespace) -> LabelledMatrix:
     return matrix
 
 
-def solve(
-    matrix: LabelledMatrix, scaling: Scaling, arguments: argparse.Namespace, bars: Bars
-) -> Decomposition:
+def memory_limit(arguments: argparse.Namespace) -> int | None:
+    """Bytes."""
+    return None if arguments.max_memory is None else parse_size(arguments.max_memory)
+
+
+def solve(values: Any, arguments: argparse.Namespace, bars: Bars) -> Decomposition:
     """One call of rankwolf.decompose."""
     from rankwolf.api import decompose
 
     return decompose(
-        scaling.apply(matrix.values), implicit=arguments.implicit, lambdas=arguments.lambdas,
+        values, implicit=arguments.implicit, lambdas=arguments.lambdas, max_memory=memory_limit(arguments),
         delta=parse_delta(arguments.delta), method=arguments.method, tol=arguments.tol,
         max_seconds=arguments.max_seconds, callback=bars.record, rng=arguments.seed, n_threads=arguments.threads,
         **checkpoint_of(arguments),
@@ -230,7 +238,15 @@ def write_parts(
     else:
         paths = [
             write_rows(folder, LOW_RANK, kind, scaling.restored(fit.low_rank), matrix, bars.advance),
-            write_rows(folder, OUTLIERS, kind, scaling.stretched(fit.sparse), matrix, bars.advance),
+            write_rows(
+                folder,
+                OUTLIERS,
+                kind,
+                scaling.stretched(fit.sparse),
+                matrix,
+                bars.advance,
+                scaling.stretched_parts(fit.sparse.parts()),
+            ),
         ]
     fit.save(folder / "result.npz", with_sparse=False)
     return {path.name for path in paths}
@@ -252,11 +268,16 @@ def summarize(
     """Sizes, weights, gap, status, seconds: numbers and words that JSON knows."""
     from rankwolf import __version__
     from rankwolf.files.memory import peak_memory
+    from rankwolf.result import ThresholdedResidual
     from rankwolf.scaling import observed_counts
 
     m, n = matrix.shape
-    everything = matrix.is_sparse and arguments.implicit == "zeros"
-    observed = m * n if everything else int(observed_counts(matrix.values)[0].sum())
+    if isinstance(fit.sparse, ThresholdedResidual):  # the solver has counted
+        observed = fit.sparse.source.summary.observed
+    elif matrix.is_sparse and arguments.implicit == "zeros":
+        observed = m * n
+    else:
+        observed = int(observed_counts(matrix.values)[0].sum())
     weights = "given" if arguments.lambdas else "noise" if arguments.delta == "auto" else "paper"
     return {
         "rankwolf": __version__,

@@ -40,12 +40,13 @@ def kind_named(name: str) -> Kind:
 
 
 def read_matrix(
-    address: Any, *, max_memory: int | None = None, options: tables.TableOptions | None = None
-) -> LabelledMatrix:
+    address: Any, *, max_memory: int | None = None, options: tables.TableOptions | None = None, may_stay: bool = False
+) -> LabelledMatrix:  # fmt: skip
     """The matrix at ``address``: a file name, or ``file::member``. A ValueError of one line for a file that is not one.
 
     ``max_memory``: bytes that it may take; default: what the machine has free, and no implausible growth. An ``.npy``
-    stays on the disk.
+    stays on the disk, and so does HDF5 or Zarr that takes more than a quarter of the memory, if it ``may_stay``:
+    ``values`` is then the dataset.
     """
     address, budget, options = Address.parse(address), Budget(max_memory), options or tables.TableOptions()
     kind = _kind_of(address)
@@ -61,7 +62,7 @@ def read_matrix(
         return tables.read_text(address, budget, options)
     if kind.name == "parquet":
         return tables.read_parquet(address, budget, options)
-    return stores.read_store(address, budget)
+    return stores.read_store(address, budget, may_stay)
 
 
 def _kind_of(address: Address) -> Kind:

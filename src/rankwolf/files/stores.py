@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import numpy as np
 
 from rankwolf.files.address import Address
 from rankwolf.files.claims import Budget
-from rankwolf.files.matrix import Array, LabelledMatrix
+from rankwolf.files.matrix import LabelledMatrix
+from rankwolf.files.memory import free_memory
 
 # Filters that turn bytes into bytes. Zarr's registry also has one that unpickles.
 ZARR_CODECS = {
@@ -21,14 +23,16 @@ ZARR_CODECS = {
     "fletcher32", "gzip", "lz4", "lzma", "quantize", "sharding_indexed", "shuffle", "transpose", "zlib", "zstd",
 }  # fmt: skip
 MOST_METADATA = 2**20
+# Of the memory that there is, what a matrix may take that is read once and then kept, instead of in every pass.
+KEPT_SHARE = 0.25
 
 
-def open_dataset(address: Any, budget: Budget | None = None) -> Any:
+def open_dataset(address: Any, budget: Budget | None = None, copied: bool = True) -> Any:
     """The two-dimensional ``h5py.Dataset`` or ``zarr.Array`` at ``file.h5::/path``; nothing of it is read yet.
 
     Refused with a ValueError of one line: data that lives in other files (external links, external storage, virtual
     datasets), types that are not real numbers, Zarr codecs that could run code, and, where a ``budget`` is given,
-    shapes that do not fit into it (without one, nothing is assumed to be copied into memory).
+    shapes that do not fit into it, if they are to be ``copied`` into memory.
     """
     address = Address.parse(address)
     if not address.path.exists():
@@ -36,19 +40,24 @@ def open_dataset(address: Any, budget: Budget | None = None) -> Any:
     open_one = _open_zarr if address.path.is_dir() else _open_hdf5
     dataset, stored = open_one(address)
     rule = budget or Budget()
-    rule.check_array(address, dataset.shape, np.dtype(dataset.dtype), stored, copied=budget is not None)
+    rule.check_array(
+        address, dataset.shape, np.dtype(dataset.dtype), stored, copied=copied and budget is not None
+    )
     return dataset
 
 
-def read_store(address: Address, budget: Budget) -> LabelledMatrix:
-    """The whole dataset in memory."""
-    dataset = open_dataset(address, budget)
+def read_store(address: Address, budget: Budget, may_stay: bool) -> LabelledMatrix:
+    """The whole dataset in memory; or, if it ``may_stay`` on the disk and is large, the dataset itself."""
+    dataset = open_dataset(address, Budget(budget.most_bytes), copied=not may_stay)
     kind = "zarr" if address.path.is_dir() else "hdf5"
     warnings = () if kind == "hdf5" else absent_chunks(dataset)
-    try:
-        values: Array = np.asarray(dataset[...])
-    except Exception as error:  # a damaged chunk fails in as many ways as there are filters
-        raise address.bad(f"it is damaged ({error}).") from error
+    values: Any = dataset
+    size = prod(dataset.shape) * np.dtype(dataset.dtype).itemsize
+    if not may_stay or size <= KEPT_SHARE * (budget.most_bytes or free_memory()):
+        try:
+            values = np.asarray(dataset[...])
+        except Exception as error:  # a damaged chunk fails in as many ways as there are filters
+            raise address.bad(f"it is damaged ({error}).") from error
     member = dataset.name if kind == "hdf5" else dataset.path
     return LabelledMatrix(values, kind, member=member or None, warnings=warnings)
 

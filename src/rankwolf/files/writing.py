@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,7 +13,7 @@ import scipy.sparse
 from rankwolf.files.kinds import kind_named
 from rankwolf.files.matlab import write_mat, write_mat73
 from rankwolf.files.matrix import Array, LabelledMatrix, Labels
-from rankwolf.storing import write_hdf5, write_npy
+from rankwolf.storing import Part, write_hdf5, write_npy
 
 BLOCK_ENTRIES = 2**20
 Advance = Callable[[int], object]
@@ -33,22 +34,27 @@ class Rows(Protocol):
 
 
 def write_rows(
-    folder: Path, name: str, kind: str, part: Rows, like: LabelledMatrix, advance: Advance
-) -> Path:
-    """``part`` as a dense matrix in a file of ``kind``, with the labels of ``like``. ``advance`` hears of rows."""
+    folder: Path, name: str, kind: str, part: Rows, like: LabelledMatrix, advance: Advance,
+    parts: Iterable[Part] | None = None,
+) -> Path:  # fmt: skip
+    """``part`` as a dense matrix in a file of ``kind``, with the labels of ``like``. ``advance`` hears of rows.
+
+    ``parts``: the same in blocks of an order that suits it better than from top to bottom, for kinds that can take it.
+    """
     path = folder / f"{name}{kind_named(kind).endings[0]}"
     member = like.member if like.kind == kind and like.member else name
     blocks = _blocks(part, advance)
+    placed = _parts(part, blocks) if parts is None else _counted(parts, part.shape[1], advance)
     if kind == "npy":
-        write_npy(path, part.shape, part.dtype, _parts(part, blocks), overwrite=False)
+        write_npy(path, part.shape, part.dtype, placed, overwrite=False)
     elif kind in ("csv", "tsv"):
         _write_text(path, blocks, like.labels, "," if kind == "csv" else "\t")
     elif kind == "parquet":
         _write_parquet(path, blocks, like.labels)
     elif kind == "hdf5":
-        write_hdf5(path, member, part.shape, part.dtype, _parts(part, blocks), overwrite=False)
+        write_hdf5(path, member, part.shape, part.dtype, placed, overwrite=False)
     elif kind == "zarr":
-        _write_zarr(path, like.member if like.kind == kind else None, part, blocks)
+        _write_zarr(path, like.member if like.kind == kind else None, part, placed)
     else:
         whole = np.concatenate([block for _, block in blocks])
         _write_arrays(path, kind, {member: whole})
@@ -85,6 +91,15 @@ def _blocks(part: Rows, advance: Advance) -> Iterator[tuple[slice, Array]]:
 
 def _parts(part: Rows, blocks: Iterator[tuple[slice, Array]]) -> Iterator[tuple[slice, slice, Array]]:
     return ((place, slice(0, part.shape[1]), block) for place, block in blocks)
+
+
+def _counted(parts: Iterable[Part], columns: int, advance: Advance) -> Iterator[Part]:
+    """With ``advance`` told of as many rows as the entries would make."""
+    entries = 0
+    for rows, place, block in parts:
+        yield rows, place, block
+        done, entries = entries // columns, entries + block.size
+        advance(entries // columns - done)
 
 
 def _write_arrays(path: Path, kind: str, arrays: dict[str, Any]) -> None:
@@ -141,15 +156,14 @@ def _write_parquet(path: Path, blocks: Iterator[tuple[slice, Array]], labels: La
             writer.close()
 
 
-def _write_zarr(path: Path, member: str | None, part: Rows, blocks: Iterator[tuple[slice, Array]]) -> None:
+def _write_zarr(path: Path, member: str | None, part: Rows, parts: Iterator[Part]) -> None:
     import zarr
 
-    rows, columns = part.shape
-    step = max(1, BLOCK_ENTRIES // max(1, columns))
+    first = next(parts)
     # Chunks of zeros are written too: a chunk that is not there could as well be lost.
     array = zarr.create_array(
-        store=str(path), name=member, shape=part.shape, dtype=part.dtype,
-        chunks=(min(step, rows), columns), config={"write_empty_chunks": True},
+        store=str(path), name=member, shape=part.shape, dtype=part.dtype, chunks=first[2].shape,
+        config={"write_empty_chunks": True},
     )  # fmt: skip
-    for place, block in blocks:
-        array[place] = block
+    for rows, columns, block in chain([first], parts):
+        array[rows, columns] = np.ascontiguousarray(block)

@@ -26,7 +26,7 @@ class InMemory(Source):
         self, data: Array, observed: Array | None, n_threads: int, transposed: bool | None = None
     ) -> None:
         transposed = data.shape[0] < data.shape[1] if transposed is None else transposed
-        dtype = np.dtype(np.float32 if data.dtype in SINGLE else np.float64)
+        dtype = tile_type(data.dtype)
         shape = (data.shape[1], data.shape[0]) if transposed else (data.shape[0], data.shape[1])
         super().__init__(shape, dtype, transposed, n_threads)
         self.converts = observed is not None or data.dtype != dtype
@@ -46,6 +46,11 @@ class InMemory(Source):
         return make_tile(
             self._user_data[start:stop], None if observed is None else observed[start:stop], self.dtype
         )
+
+
+def tile_type(stored: np.dtype[Any]) -> np.dtype[Any]:
+    """float32 where it holds every number of the stored type, else float64."""
+    return np.dtype(np.float32 if stored in SINGLE else np.float64)
 
 
 def safe_type(source: Source, stored: np.dtype[Any]) -> np.dtype[Any]:

@@ -22,7 +22,7 @@ from itertools import pairwise
 import numpy as np
 
 from rankwolf.sources.base import PART_ENTRIES, Array, Source, Summary
-from rankwolf.sources.in_memory import SINGLE, make_tile, safe_type
+from rankwolf.sources.in_memory import make_tile, safe_type, tile_type
 from rankwolf.sources.memory import READING_SHARE, Shares
 from rankwolf.sources.scratch import Workspace
 from rankwolf.sources.stored import Stored, turned_copy
@@ -57,7 +57,7 @@ class OnDisk(Source):
         summary: Summary | None = None,
     ) -> None:  # fmt: skip
         m, n = data.shape
-        dtype = np.dtype(np.float32 if data.dtype in SINGLE else np.float64)
+        dtype = tile_type(data.dtype)
         shares = Shares.of(max_memory, min(m, n), dtype.itemsize, n_threads)
         self._axis = 1 if m < n else 0
         self._data, self._observed = self._user_data, self._user_observed = data, observed

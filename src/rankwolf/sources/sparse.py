@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse
 
 from rankwolf.sources.base import Array, Source
-from rankwolf.sources.in_memory import SINGLE
+from rankwolf.sources.in_memory import tile_type
 
 # Stored entries of a tile: work for some milliseconds, and much more than the n × r factor that each tile reads.
 TILE_ENTRIES = 2**19
@@ -49,7 +49,7 @@ class SparseObserved(Source):
     def __init__(self, matrix: Any, n_threads: int) -> None:
         m, n = (int(side) for side in matrix.shape)
         transposed = m < n
-        dtype = np.dtype(np.float32 if matrix.dtype in SINGLE else np.float64)
+        dtype = tile_type(matrix.dtype)
         super().__init__((n, m) if transposed else (m, n), dtype, transposed, n_threads)
         self._rows = _observed_only(ordered_rows(matrix.T if transposed else matrix, dtype))
 
@@ -101,7 +101,7 @@ class SparseZeros(Source):
     def __init__(self, matrix: Any, n_threads: int) -> None:
         m, n = (int(side) for side in matrix.shape)
         transposed = m < n
-        dtype = np.dtype(np.float32 if matrix.dtype in SINGLE else np.float64)
+        dtype = tile_type(matrix.dtype)
         super().__init__((n, m) if transposed else (m, n), dtype, transposed, n_threads)
         self._rows = ordered_rows(matrix.T if transposed else matrix, dtype)
 

@@ -9,19 +9,22 @@ from __future__ import annotations
 import mmap
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from rankwolf.sources.in_memory import tile_type
 from rankwolf.sources.scratch import give_back, mapped_file
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 # Pieces of a file that are read at about the speed of the disk even where they do not follow each other.
 PIECE_BYTES = 64 * 1024
+# Blocks that are looked at one after the other outside of passes.
+PORTION_BYTES = 32 * 2**20
 
 
 class Stored(ABC):
@@ -46,6 +49,29 @@ class Stored(ABC):
         if axis == 0:
             return self.read(slice(start, stop), slice(0, self.shape[1]))
         return self.read(slice(0, self.shape[0]), slice(start, stop)).T
+
+    def __getitem__(self, rows: slice) -> Array:
+        start, stop, _ = rows.indices(self.shape[0])
+        return self.lines(0, start, max(start, stop))
+
+    def portions(self) -> Iterator[tuple[slice, slice]]:
+        """Places of blocks of whole chunks, band by band, that cover the matrix; no chunk is in two of them."""
+        (m, n), (high, wide) = self.shape, (self.grain(0), self.grain(1))
+        most = PORTION_BYTES // self.dtype.itemsize
+        width = n if high * n <= most else min(n, wide * max(1, most // (high * wide)))
+        height = high * max(1, most // (high * width))
+        for top in range(0, m, height):
+            for left in range(0, n, width):
+                yield slice(top, min(top + height, m)), slice(left, min(left + width, n))
+
+    def rows(self, numbers: Array) -> Array:
+        """Some rows, by their numbers in ascending order; chunks that hold none of them are not read."""
+        found = np.empty((numbers.size, self.shape[1]), self.dtype)
+        for rows, columns in self.portions():
+            first, last = np.searchsorted(numbers, (rows.start, rows.stop))
+            if first < last:
+                found[first:last, columns] = self.read(rows, columns)[numbers[first:last] - rows.start]
+        return found
 
 
 class MappedArray(Stored):
@@ -101,7 +127,13 @@ class Dataset(Stored):
 
     def read(self, rows: slice, columns: slice) -> Array:
         """A block."""
-        block: Array = np.asarray(self._dataset[rows, columns])
+        try:
+            block: Array = np.asarray(self._dataset[rows, columns])
+        except (KeyboardInterrupt, MemoryError):
+            raise
+        except Exception as error:  # a damaged chunk fails in as many ways as there are filters
+            place = f"rows {rows.start} to {rows.stop}"
+            raise ValueError(f"The matrix on the disk is damaged at {place}: {error}") from error
         return block
 
 
@@ -136,6 +168,27 @@ class Stacked(Stored):
         return np.concatenate(blocks, axis=self._axis, dtype=self.dtype)
 
 
+class Scaled(Stored):
+    """(x − centre)/scale for each column of another matrix, computed as it is read; float32 where that holds it all."""
+
+    def __init__(self, data: Stored, centre: Array, scale: Array | None = None) -> None:
+        super().__init__(data.shape, tile_type(data.dtype))
+        self._data, self.overhead = data, data.overhead + 1.0
+        self._centre = centre.astype(self.dtype)
+        self._scale = None if scale is None else scale.astype(self.dtype)
+
+    def grain(self, axis: int) -> int:
+        """That of the other."""
+        return self._data.grain(axis)
+
+    def read(self, rows: slice, columns: slice) -> Array:
+        """A block."""
+        block: Array = self._data.read(rows, columns) - self._centre[columns]
+        if self._scale is not None:
+            block /= self._scale[columns]
+        return block
+
+
 def turned_copy(data: Stored, axis: int, most_bytes: int) -> Stored:
     """The same matrix in a file without a name, so that lines along ``axis`` are cheap to read, in the stored type.
 
@@ -165,6 +218,8 @@ def turned_copy(data: Stored, axis: int, most_bytes: int) -> Stored:
 
 def as_stored(X: Any) -> Stored | None:
     """A memory map, an HDF5 dataset, a Zarr array, or a list of these or of files, one below the other; else None."""
+    if isinstance(X, Stored):
+        return X
     if isinstance(X, np.memmap) and isinstance(mapped := getattr(X, "_mmap", None), mmap.mmap):
         # Pages of a copy-on-write map may hold what is nowhere else.
         return MappedArray(X, None if X.mode == "c" else mapped)

@@ -9,16 +9,15 @@ order can be sent twice, and nothing is ever applied twice or left out.
 from __future__ import annotations
 
 import copy
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from rankwolf.sources.base import Array, Source, Sums, Task, one_blas_thread, size_of
+from rankwolf.sources.base import Array, Source, Sums, Task, size_of
 from rankwolf.sources.in_memory import make_tile
+from rankwolf.sources.on_dask.process import working
 
 
 class RowSpec(NamedTuple):
@@ -115,7 +114,7 @@ def start_rows(partition: int, block: Block) -> Rows:
 
 
 def obey(
-    rows: Rows, work: Work, order: Order, part: Any, first: int, dtype: np.dtype[Any], block: Block
+    rows: Rows, work: Work, part: Any, first: int, block: Block, *, order: Order, dtype: np.dtype[Any]
 ) -> Any:
     """The one function that a pass runs on a worker, once for each partition."""
     if order.writes and rows.number == order.number + 1 and not order.anywhere:
@@ -127,7 +126,7 @@ def obey(
     for name, width, kind in order.rows:
         known = rows.arrays.get(name)
         arrays.append(np.zeros((height, width), kind) if known is None else known)
-    with _blas.one_thread():
+    with working():
         answer = work(Tiles(block, first, dtype), arrays, part)
     if order.writes:
         kept = {} if order.anywhere else rows.arrays
@@ -146,32 +145,6 @@ def add_up(answers: Sequence[Any]) -> Any:
     for answer in answers[1:]:
         total.add(answer)
     return total
-
-
-class _OneBlasThread:
-    """Tasks of several threads in one worker: the first to come limits BLAS, the last to go takes the limit back."""
-
-    def __init__(self) -> None:
-        self._lock, self._inside = threading.Lock(), 0
-        self._limit: AbstractContextManager[Any] = nullcontext()
-
-    @contextmanager
-    def one_thread(self) -> Iterator[None]:
-        with self._lock:
-            self._inside += 1
-            if self._inside == 1:
-                self._limit = one_blas_thread()
-                self._limit.__enter__()
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._inside -= 1
-                if self._inside == 0:
-                    self._limit.__exit__(None, None, None)
-
-
-_blas = _OneBlasThread()
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ import numpy as np
 
 from rankwolf.lowrank import LowRank, svd_of_triangles
 from rankwolf.sources.base import Array, S, Source, Summary, Task
-from rankwolf.sources.in_memory import SINGLE, safe_type
+from rankwolf.sources.in_memory import safe_type, tile_type
 from rankwolf.sources.on_dask.chunks import check_array, first_rows, mask_like, row_chunks
 from rankwolf.sources.on_dask.partition import (
     Behind,
@@ -47,7 +47,7 @@ CLIENT_BYTES = 2**30
 # Changes after which the rows are fetched, where they have at most this share of the data's columns.
 FETCH_EVERY, NARROW = 16, 0.25
 # Workers may die in the same pass so often.
-MOST_ATTEMPTS = 20
+MOST_ATTEMPTS = 5
 
 
 class RowHandle:
@@ -91,7 +91,7 @@ class OnDask(Source):
         m, n = X.shape
         mask = None if observed is None else mask_like(observed, X)
         tall, tall_mask = (X.T, None if mask is None else mask.T) if m < n else (X, mask)
-        dtype = np.dtype(np.float32 if X.dtype in SINGLE else np.float64)
+        dtype = tile_type(X.dtype)
         super().__init__(tall.shape, dtype, m < n, n_threads)
         client = client_of(X)
         room = room_of(client, n_threads, max_memory)
@@ -225,10 +225,13 @@ class OnDask(Source):
 
         seen = low_rank.T if self.transposed else low_rank
         heights = (self._heights, (seen.rank,))
-        left = da.asarray(seen.u).rechunk(heights) if seen.rank else None
+        left = None
+        if seen.rank:  # sent to the workers as rows, not inside a graph
+            here = isinstance(seen.u, np.ndarray)
+            left = (self._as_dask(self.spread(seen.u)) if here else da.asarray(seen.u)).rechunk(heights)
         right = np.ascontiguousarray((seen.s[:, None] * seen.vt).astype(self.dtype))
         parts = [([(0, height)], slice(None)) for height in self._heights]
-        order = self._order((), writes=False)
+        order = Order(self._number, (), writes=False, anywhere=True)
         answers = self._workers.lazy(ReadRows(), order, parts)
         data = _stacked([answer[0] for answer in answers], self._heights, self.shape[1], self.dtype)
         clip = partial(_thresholded, right=right, threshold=threshold)

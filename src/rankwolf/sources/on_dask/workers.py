@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
+from rankwolf.sources.base import size_of
 from rankwolf.sources.memory import available_memory
 from rankwolf.sources.on_dask.chunks import Room, complain
 from rankwolf.sources.on_dask.partition import (
@@ -27,6 +29,8 @@ from rankwolf.sources.on_dask.partition import (
 
 # Sums that one task adds up.
 FAN_IN = 8
+# What is sent with the tasks themselves, bytes in a pass: putting it on a worker first would take some milliseconds.
+SENT_ALONG = 2**20
 # Seconds between looks at the workers while a pass takes longer than that, and without any of them before giving up.
 LOOK_EVERY, WITHOUT_WORKERS = 1.0, 60.0
 # The largest share of the workers' memory that the matrix may take: Dask begins to write to the disk at 0.6.
@@ -82,7 +86,8 @@ class Threads(Workers):
         return [
             dask.delayed(
                 partial(
-                    obey, self._rows[k], work, order, None if parts is None else parts[k], self.first[k], self.dtype
+                    obey, self._rows[k], work, None if parts is None else parts[k], self.first[k], order=order,
+                    dtype=self.dtype,
                 ),
                 pure=False,
             )(self._blocks[k])
@@ -111,6 +116,8 @@ class Cluster(Workers):
             for k, block in enumerate(self._blocks)
         ]
         self._homes: list[str] = []
+        self._kept: list[Any] = []
+        self._paused: dict[str, float] = {}
 
     def send(
         self, name: str, work: Work, order: Order, parts: Parts, places: Sequence[int], add: bool
@@ -124,41 +131,56 @@ class Cluster(Workers):
             answers = self._submit(name, work, order, parts, places)
             while add and len(answers) > FAN_IN:
                 answers = [self._add(answers[k : k + FAN_IN]) for k in range(0, len(answers), FAN_IN)]
-            if not self._finished(answers):
-                self._homes = []
-                return Behind(()) if add else [Behind(())]
-            found = self._client.gather(answers)
+            found = self._gathered(answers) if self._finished(answers) else None
+            if found is None:
+                raise _LostError
         except (CancelledError, CommClosedError, TimeoutError, _LostError):
-            # Something that was sent is gone with a worker; or the scheduler itself, which the next look will tell.
+            # Something that was sent is gone with a worker, or the scheduler itself is.
+            self._check_scheduler()
             self._homes = []
             return Behind(()) if add else [Behind(())]
         return add_up(found) if add else found
 
     def lazy(self, work: Work, order: Order, parts: Parts) -> list[Any]:
-        """Futures, as delayed objects; they hold what the workers made."""
+        """Not computed yet, unless it is about rows, which may change: those are fetched now, and kept."""
         import dask
 
+        if not order.rows:
+            call = dask.delayed(partial(obey, order=order, dtype=self.dtype), pure=False)
+            return [
+                call(self._rows[k], work, None if parts is None else parts[k], self.first[k], self._blocks[k])
+                for k in range(len(self.first))
+            ]
         self._find_homes()
         answers = self._submit("fetch", work, order, parts, range(len(self.first)))
+        self._kept += answers  # a graph that is on its way does not hold them
         return [dask.delayed(answer) for answer in answers]
 
     def _submit(self, name: str, work: Work, order: Order, parts: Parts, places: Sequence[int]) -> list[Any]:
         self._count += 1
-        # To one worker; the others fetch it from each other. With broadcast=True the scheduler makes the copies, and
-        # never ends where one of the workers dies meanwhile (distributed 2026.8).
-        shared = self._scatter(work, None)
-        return [
-            self._client.submit(
-                obey, self._rows[k], shared, order, self._sent(parts, k), self.first[k], self.dtype, self._blocks[k],
-                key=f"rankwolf_{name}-{self._run}-{self._count}-{k}", workers=[self._homes[k]], pure=False,
-            )
-            for k in places
-        ]  # fmt: skip
-
-    def _sent(self, parts: Parts, k: int) -> Any:
-        if parts is None or isinstance(parts[k], slice):
-            return None if parts is None else parts[k]
-        return self._scatter(parts[k], [self._homes[k]])
+        own = {k: None if parts is None else parts[k] for k in places}
+        if len(places) * size_of(vars(work)) + size_of(own) > SENT_ALONG:
+            # To one worker; the others fetch it from each other. With broadcast=True the scheduler makes the copies,
+            # and never ends where one of the workers dies meanwhile (distributed 2026.8).
+            shared = self._scatter(work, None)
+            for k in places:
+                if size_of(own[k]) > SENT_ALONG // len(places):
+                    own[k] = self._scatter(own[k], [self._homes[k]])
+        else:
+            shared = work
+        answers: dict[int, Any] = {}
+        for home in dict.fromkeys(
+            self._homes[k] for k in places
+        ):  # one message for each: a graph costs as a task does
+            here = [k for k in places if self._homes[k] == home]
+            futures = self._client.map(
+                partial(obey, order=order, dtype=self.dtype),
+                [self._rows[k] for k in here], [shared] * len(here), [own[k] for k in here],
+                [self.first[k] for k in here], [self._blocks[k] for k in here],
+                key=[f"rankwolf_{name}-{self._run}-{self._count}-{k}" for k in here], workers=[home], pure=False,
+            )  # fmt: skip
+            answers.update(zip(here, futures, strict=True))
+        return [answers[k] for k in places]
 
     def _scatter(self, data: Any, homes: list[str] | None) -> Any:
         try:
@@ -176,32 +198,30 @@ class Cluster(Workers):
             return
         from distributed import wait
 
-        started = time.monotonic()
         while True:
             try:
                 wait(self._rows, timeout=LOOK_EVERY)
             except TimeoutError:
-                self._look(started)
+                self._look()
             for future in self._rows:
                 _raise_if_failed(future)
-            where = self._client.who_has(self._rows)
+            where = self._asked(partial(self._client.who_has, self._rows))
             homes = [next(iter(where.get(future.key, ())), "") for future in self._rows]
             if all(homes):
                 self._homes = homes
                 return
-            self._look(started)
+            self._look()
             time.sleep(0.05)
 
     def _finished(self, answers: list[Any]) -> bool:
         """Whether all answers are there; False when a worker went away meanwhile."""
         from distributed import wait
 
-        started = time.monotonic()
         while True:
             try:
                 wait(answers, timeout=LOOK_EVERY)
             except TimeoutError:
-                if not set(self._homes) <= self._look(started):
+                if not set(self._homes) <= self._look():
                     return False
                 continue
             for answer in answers:
@@ -210,14 +230,34 @@ class Cluster(Workers):
                 _raise_if_failed(answer)
             return True
 
-    def _look(self, since: float) -> set[str]:
+    def _gathered(self, answers: list[Any]) -> Any:
+        """The answers themselves; None when a worker went away before they were fetched.
+
+        Dask would compute them once more, and wait for ever: on the worker that they were sent to, and no other.
+        """
+        loop = self._client.loop.asyncio_loop
+        fetched = asyncio.run_coroutine_threadsafe(self._client.gather(answers, asynchronous=True), loop)
+        try:
+            while True:
+                try:
+                    return fetched.result(LOOK_EVERY)
+                except TimeoutError:
+                    if fetched.done():
+                        raise
+                if not set(self._homes) <= self._look():
+                    return None
+        finally:
+            fetched.cancel()
+
+    def _look(self) -> set[str]:
         """The workers that there are. An error where there have been none for long, or none that would work."""
-        if self._client.status not in ("running", "connecting"):
-            raise RuntimeError("The Dask client is closed, or has lost its scheduler. The run cannot go on.")
         started = time.monotonic()
         while True:
-            workers = self._client.scheduler_info(n_workers=-1)["workers"]
-            if any(worker["status"] == "running" for worker in workers.values()):
+            self._check_scheduler()
+            workers = self._asked(partial(self._client.scheduler_info, n_workers=-1))["workers"]
+            status = {address: worker["status"] for address, worker in workers.items()}
+            self._count_pauses([home for home in set(self._homes) if status.get(home) == "paused"])
+            if "running" in status.values():
                 return set(workers)
             if time.monotonic() - started > WITHOUT_WORKERS:
                 state = (
@@ -230,6 +270,31 @@ class Cluster(Workers):
                     "a run with checkpoint= goes on with resume=True."
                 )
             time.sleep(min(LOOK_EVERY, WITHOUT_WORKERS / 10))
+
+    def _count_pauses(self, paused: list[str]) -> None:
+        """An error where a worker with a partition does nothing for long: Dask pauses it when its memory is full."""
+        now = time.monotonic()
+        self._paused = {home: self._paused.get(home, now) for home in paused}
+        if any(now - since > WITHOUT_WORKERS for since in self._paused.values()):
+            raise RuntimeError(
+                f"A Dask worker has been paused for {WITHOUT_WORKERS:.0f} seconds, because its memory is full. Start "
+                "workers with more memory, or more of them; a run with checkpoint= goes on with resume=True."
+            )
+
+    def _check_scheduler(self) -> None:
+        """A client may come back to another scheduler, but what was on the workers does not."""
+        if self._client.status != "running":
+            raise RuntimeError(
+                "The Dask scheduler is gone, or the client is closed, and with it what the workers held. Start it "
+                "again; a run with checkpoint= goes on with resume=True."
+            )
+
+    @staticmethod
+    def _asked(question: Callable[[], Any]) -> Any:
+        try:
+            return question()
+        except OSError as error:  # the scheduler does not answer
+            raise _LostError from error
 
 
 def _raise_if_failed(future: Any) -> None:

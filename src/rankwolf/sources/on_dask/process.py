@@ -1,0 +1,69 @@
+"""A worker's process while tasks run in it: BLAS with one thread, and freed memory that is kept for the next tile.
+
+Dask's nannies start workers with MALLOC_TRIM_THRESHOLD_, so that what is freed goes back to the system at once. With
+it, glibc maps every buffer of more than 128 kB anew, and the pages of a tile are asked for one by one in each product:
+half of the time of a pass. So the thresholds are higher while tasks run, and Dask's own again when none does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+
+from rankwolf.sources.base import one_blas_thread
+
+# Numbers of mallopt's parameters, in glibc; what they are where nobody set them; and the most that the second takes.
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+DEFAULT_THRESHOLD, LARGEST_THRESHOLD = 128 * 1024, 32 * 2**20
+TRIM_VARIABLE, MMAP_VARIABLE = "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"
+
+
+class _Working:
+    """Tasks of several threads in one process: the first to come changes settings, the last to go puts them back."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside = threading.Lock(), 0
+        self._settings = ExitStack()
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._settings.enter_context(one_blas_thread())
+                self._settings.enter_context(_freed_memory_kept())
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if self._inside == 0:
+                    self._settings.close()
+
+
+working = _Working()
+
+
+@contextmanager
+def _freed_memory_kept() -> Iterator[None]:
+    """Only where a threshold was set already: otherwise glibc finds good ones by itself."""
+    if TRIM_VARIABLE not in os.environ:
+        yield
+        return
+    _set_thresholds(2 * LARGEST_THRESHOLD, LARGEST_THRESHOLD)
+    try:
+        yield
+    finally:
+        _set_thresholds(
+            *(int(os.environ.get(name, DEFAULT_THRESHOLD)) for name in (TRIM_VARIABLE, MMAP_VARIABLE))
+        )
+
+
+def _set_thresholds(trim: int, mapped: int) -> None:
+    with suppress(AttributeError, OSError, TypeError):  # not glibc
+        set_option = ctypes.CDLL(None).mallopt
+        set_option(M_TRIM_THRESHOLD, trim)
+        set_option(M_MMAP_THRESHOLD, mapped)
