@@ -24,6 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--selection", choices=("quick", "full"), default="quick")
     parser.add_argument("--only", nargs="+", choices=list(BY_NAME), help="these experiments alone")
+    parser.add_argument(
+        "--data", nargs="+", default=[], help="these data sets of the two timings again; the other rows stay"
+    )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--ours", default="hybrid", help="the solver to show (a contestant's name)")
@@ -32,7 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     full = chosen.selection == "full"
     minutes = chosen.minutes or (float("inf") if full or chosen.only else QUICK_MINUTES)
-    options = Options(full, chosen.threads, chosen.seed, chosen.ours, time.monotonic() + 60.0 * minutes)
+    deadline = time.monotonic() + 60.0 * minutes
+    options = Options(full, chosen.threads, chosen.seed, chosen.ours, deadline, tuple(chosen.data))
     for name in chosen.only or (BY_NAME if full else QUICK):
         module = BY_NAME[name]
         print(f"\n{module.TITLE}", flush=True)

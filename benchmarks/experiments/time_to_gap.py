@@ -15,7 +15,7 @@ AIM_SLOWER = 10.0
 
 def measure(session: Session) -> None:
     ours, full = session.options.ours, session.options.full
-    for case in cases(full):
+    for case in cases(full, session.options.data):
         first: Row = {}
         for name in (ours, *_others(case)):
             # The others get twelve times our time: enough to see who is ten times slower.

@@ -21,7 +21,7 @@ AIM_VIDEO, AIM_FACES = 20.0, 5.0
 def measure(session: Session) -> None:
     ours, full = session.options.ours, session.options.full
     limit = 3600.0 if full else 150.0
-    for case in cases(full):
+    for case in cases(full, session.options.data):
         labels = {"label": case.label, "rho": case.rho}
         first = session.run(
             RunSpec("fw-t", case.dataset, case.parameters, "paper", 1e-3, max_seconds=limit, certify=False),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import process
-from benchmarks.harness.results import FOLDER, Results, Row
+from benchmarks.harness.results import FOLDER, Results, Row, load
 from benchmarks.harness.worker import RunSpec
 
 # A run is not started with less time left, and gets this much for loading, warming up and judging.
@@ -29,6 +29,7 @@ class Options:
     seed: int = 0
     ours: str = "hybrid"
     deadline: float = float("inf")
+    data: tuple[str, ...] = ()
 
     def seconds_left(self) -> float:
         """Until the whole selection has to be done."""
@@ -56,7 +57,13 @@ class Session:
             "seed": options.seed,
             "ours": options.ours,
         }
-        self.results = Results(name, settings, folder(options.full) / f"{name}.json")
+        place = folder(options.full)
+        saved = load(name, place) if options.data else None
+        self.results = Results(name, settings, place / f"{name}.json")
+        # Data that is measured again takes the place of its own rows only.
+        self.results.rows += [
+            row for row in (saved or {"rows": []})["rows"] if row["label"] not in options.data
+        ]
 
     def run(self, spec: RunSpec, *, repeats: int = 1, **labels: Any) -> Row:
         """Measure ``spec``; of several repeats the one with the median time is kept."""

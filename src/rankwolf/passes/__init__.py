@@ -1,0 +1,45 @@
+"""The tasks that entry-wise solvers run over the tiles of a matrix.
+
+Notation, as in the design: D = P_Ω(M − L) is the residual, G = clip(D, ±limit), S = D − G. The gradient of the smooth
+part with respect to L is −G. With ``limit`` = ∞ nothing is clipped and G = D.
+"""
+
+from rankwolf.passes.dual import Deflation, GramOfDual, GramTask, MultiplyDual, mirror
+from rankwolf.passes.factors import EvaluateFactors, HuberSums, evaluate, misfit_of_pair
+from rankwolf.passes.residual import (
+    AlignAtom,
+    AtomSums,
+    FindLargest,
+    LargestEntry,
+    MoveResidual,
+    MoveResidualAndEntry,
+    MultiplyResidual,
+    ResidualSums,
+    projection_threshold,
+)
+from rankwolf.passes.tiles import clip_tile, observed_share, sampled_residual, with_entries
+
+__all__ = [
+    "AlignAtom",
+    "AtomSums",
+    "Deflation",
+    "EvaluateFactors",
+    "FindLargest",
+    "GramOfDual",
+    "GramTask",
+    "HuberSums",
+    "LargestEntry",
+    "MoveResidual",
+    "MoveResidualAndEntry",
+    "MultiplyDual",
+    "MultiplyResidual",
+    "ResidualSums",
+    "clip_tile",
+    "evaluate",
+    "mirror",
+    "misfit_of_pair",
+    "observed_share",
+    "projection_threshold",
+    "sampled_residual",
+    "with_entries",
+]

@@ -1,0 +1,104 @@
+"""Passes that know L by its factors: the objective at L, and the misfit of a stored pair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.sparse
+
+from rankwolf.lowrank import LowRank
+from rankwolf.passes.tiles import clip_tile
+from rankwolf.sources import Array, Source, Sums, Task
+
+
+@dataclass
+class HuberSums(Sums):
+    """‖G‖², ‖S‖₁, nnz(S), ⟨G, M⟩ for a given L, and GᵀG·block."""
+
+    values: Array
+    product: Array = field(default_factory=lambda: np.zeros((0, 0)))
+
+    @property
+    def g_squared(self) -> float:
+        """‖G‖²_F: with S = D − G this is the misfit ‖P_Ω(L + S − M)‖²."""
+        return float(self.values[0])
+
+    @property
+    def s_norm(self) -> float:
+        """‖S‖₁."""
+        return float(self.values[1])
+
+    @property
+    def nonzeros(self) -> int:
+        """How many entries of S are not zero."""
+        return round(float(self.values[2]))
+
+    @property
+    def g_dot_m(self) -> float:
+        """⟨G, M⟩."""
+        return float(self.values[3])
+
+
+class EvaluateFactors(Task[HuberSums]):
+    """G, S and their sums for L = left·rightᵀ, and GᵀG·block for a block of probes. Rows: left.
+
+    Nothing of the matrix's size is kept: 2r + 4q operations an entry for rank r and q probes.
+    """
+
+    writes_rows = False
+
+    def __init__(self, right: Array, limit: float, block: Array | None = None) -> None:
+        self.right, self.limit = np.ascontiguousarray(right.T), limit
+        self.block = (
+            np.zeros((right.shape[0], 0), right.dtype) if block is None else block.astype(right.dtype)
+        )
+
+    def start(self) -> HuberSums:
+        """Zeros."""
+        return HuberSums(np.zeros(4), np.zeros(self.block.shape))
+
+    def visit(self, sums: HuberSums, tile: Array, *rows: Array) -> None:
+        """One tile."""
+        work = clip_tile(tile, rows[0], self.right, self.limit, sums.values)
+        if self.block.shape[1]:
+            sums.product += work.T @ (work @ self.block)
+
+
+def evaluate(source: Source, low_rank: LowRank, limit: float) -> HuberSums:
+    """The sums of G and S at ``low_rank`` (as the source sees it, not as the user does)."""
+    left, right = source.factors(low_rank)
+    return source.run(EvaluateFactors(right, limit), left)
+
+
+@dataclass
+class MisfitSums(Sums):
+    """‖P_Ω(L + S − M)‖²."""
+
+    squared: float = 0.0
+
+
+class MisfitOfPair(Task[MisfitSums]):
+    """The misfit of L = left·rightᵀ and a stored S. Rows: left, row numbers."""
+
+    writes_rows = False
+
+    def __init__(self, right: Array, sparse: scipy.sparse.csr_array) -> None:
+        self.right, self.sparse = np.ascontiguousarray(right.T), sparse
+
+    def start(self) -> MisfitSums:
+        """Zero."""
+        return MisfitSums()
+
+    def visit(self, sums: MisfitSums, tile: Array, *rows: Array) -> None:
+        """One tile."""
+        left, numbers = rows
+        sparse = self.sparse[int(numbers[0, 0]) : int(numbers[-1, 0]) + 1].toarray()
+        misfit = np.nan_to_num(tile - left @ self.right - sparse, copy=False, nan=0.0)
+        sums.squared += float(np.sum(np.square(misfit), dtype=np.float64))
+
+
+def misfit_of_pair(source: Source, low_rank: LowRank, sparse: scipy.sparse.csr_array) -> float:
+    """‖P_Ω(L + S − M)‖² for a stored S."""
+    left, right = source.factors(low_rank)
+    return source.run(MisfitOfPair(right, sparse), left, source.row_numbers()).squared

@@ -1,0 +1,246 @@
+"""Passes over a residual that is kept beside the matrix: the Frank-Wolfe and proximal methods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rankwolf import kernels
+from rankwolf.sources import Array, Source, Sums, Task
+
+
+@dataclass
+class ResidualSums(Sums):
+    """Inner products of G, S, L = M − D and M, and GᵀG·block."""
+
+    values: Array
+    product: Array
+
+    @property
+    def g_squared(self) -> float:
+        """‖G‖²_F."""
+        return float(self.values[0])
+
+    @property
+    def s_norm(self) -> float:
+        """‖S‖₁."""
+        return float(self.values[1])
+
+    @property
+    def s_squared(self) -> float:
+        """‖S‖²_F."""
+        return float(self.values[2])
+
+    @property
+    def s_dot_l(self) -> float:
+        """⟨S, L⟩."""
+        return float(self.values[3])
+
+    @property
+    def g_dot_l(self) -> float:
+        """⟨G, L⟩."""
+        return float(self.values[4])
+
+    @property
+    def l_squared(self) -> float:
+        """‖P_Ω L‖²_F."""
+        return float(self.values[5])
+
+    @property
+    def nonzeros(self) -> int:
+        """How many entries of S are not zero."""
+        return round(float(self.values[6]))
+
+    @property
+    def g_dot_m(self) -> float:
+        """⟨G, M⟩."""
+        return float(self.values[7])
+
+
+class MoveResidual(Task[ResidualSums]):
+    """D ← keep·D + gain·(M − left·rightᵀ) on Ω, its sums, and a block carried along: GᵀG·block.
+
+    Rows: the residual D (overwritten) and ``left``. One read of M, one read and one write of D.
+    """
+
+    def __init__(self, keep: float, gain: float, right: Array, limit: float, block: Array) -> None:
+        self.keep, self.gain, self.limit = keep, gain, limit
+        self.right, self.block = right, block
+
+    def start(self) -> ResidualSums:
+        """Zeros."""
+        return ResidualSums(np.zeros(8), np.zeros(self.block.shape))
+
+    def visit(self, sums: ResidualSums, tile: Array, *rows: Array) -> None:
+        """Move one tile."""
+        residual, left = rows[0], rows[1]
+        clipped = np.empty_like(residual)
+        rank_one = (self.gain * left[:, 0]).astype(residual.dtype)
+        kernels.move_residual(
+            tile, residual, self.keep, self.gain, rank_one, self.right, self.limit, clipped, sums.values
+        )
+        self.finish(sums, tile, clipped, *rows)
+        sums.product += clipped.T @ (clipped @ self.block)
+
+    def finish(self, sums: ResidualSums, tile: Array, clipped: Array, *rows: Array) -> None:
+        """A place for a subclass to correct single entries before the products."""
+
+
+class MoveResidualAndEntry(MoveResidual):
+    """The same with one more entry: D at ``place`` loses gain·weight.
+
+    Plain Frank-Wolfe puts S into the residual, one entry at a time; nothing is clipped then, so G = D. Rows: D, left,
+    row numbers.
+    """
+
+    def __init__(
+        self, keep: float, gain: float, right: Array, block: Array, place: tuple[int, int], weight: float
+    ) -> None:
+        super().__init__(keep, gain, right, np.inf, block)
+        (self.row, self.column), self.weight = place, weight
+
+    def finish(self, sums: ResidualSums, tile: Array, clipped: Array, *rows: Array) -> None:
+        """Change the entry, and the sums that it is part of."""
+        residual, i = rows[0], self.row - int(rows[2][0, 0])
+        if 0 <= i < tile.shape[0] and self.weight:
+            m, old = float(tile[i, self.column]), float(residual[i, self.column])
+            new = old - self.gain * self.weight
+            sums.values[0] += new * new - old * old
+            sums.values[4] += new * (m - new) - old * (m - old)
+            sums.values[5] += (m - new) ** 2 - (m - old) ** 2
+            sums.values[7] += (new - old) * m
+            residual[i, self.column] = clipped[i, self.column] = new
+
+
+@dataclass
+class ProductSums(Sums):
+    """GᵀG·block."""
+
+    product: Array
+
+
+class MultiplyResidual(Task[ProductSums]):
+    """GᵀG·block from the residual alone. Rows: D."""
+
+    reads_data = False
+    writes_rows = False
+
+    def __init__(self, block: Array, limit: float) -> None:
+        self.block, self.limit = block, limit
+
+    def start(self) -> ProductSums:
+        """Zeros."""
+        return ProductSums(np.zeros(self.block.shape))
+
+    def visit(self, sums: ProductSums, tile: Array, *rows: Array) -> None:
+        """Two products with one tile."""
+        clipped = np.clip(rows[0], -self.limit, self.limit) if np.isfinite(self.limit) else rows[0]
+        sums.product += clipped.T @ (clipped @ self.block)
+
+
+@dataclass
+class AtomSums(Sums):
+    """For the atom left·rightᵀ with left = G·right: ‖left‖², ‖P_Ω(atom)‖², ⟨atom, L⟩, ⟨atom, S⟩."""
+
+    values: Array
+
+
+class AlignAtom(Task[AtomSums]):
+    """left ← G·right, with what the step size needs of the atom. Rows: D, left (overwritten). One read of M and D."""
+
+    def __init__(self, right: Array, limit: float) -> None:
+        self.right, self.limit = right, limit
+
+    def start(self) -> AtomSums:
+        """Zeros."""
+        return AtomSums(np.zeros(4))
+
+    def visit(self, sums: AtomSums, tile: Array, *rows: Array) -> None:
+        """One tile of the atom."""
+        kernels.align_with(tile, rows[0], self.limit, self.right, rows[1], sums.values)
+
+
+@dataclass
+class LargestEntry(Sums):
+    """The entry of largest magnitude in D, its place, and M there."""
+
+    value: float = 0.0
+    row: int = 0
+    column: int = 0
+    observed: float = 0.0
+
+    def add(self, other: LargestEntry) -> None:
+        """Keep the larger one, the first of equals."""
+        if abs(other.value) > abs(self.value):
+            self.value, self.row, self.column, self.observed = (
+                other.value,
+                other.row,
+                other.column,
+                other.observed,
+            )
+
+
+class FindLargest(Task[LargestEntry]):
+    """The ℓ1 ball's linear oracle on the residual. Rows: D, row numbers."""
+
+    writes_rows = False
+
+    def start(self) -> LargestEntry:
+        """No entry yet."""
+        return LargestEntry()
+
+    def visit(self, sums: LargestEntry, tile: Array, *rows: Array) -> None:
+        """The largest of one tile."""
+        residual, numbers = rows
+        i, j = kernels.largest_entry(residual)
+        sums.add(LargestEntry(float(residual[i, j]), int(numbers[i, 0]), int(j), float(tile[i, j])))
+
+
+@dataclass
+class ExcessSums(Sums):
+    """Σ max(|D| − θ, 0) and how many entries exceed θ."""
+
+    total: float = 0.0
+    count: float = 0.0
+
+
+class MeasureExcess(Task[ExcessSums]):
+    """What one Newton step of the ℓ1 projection asks of the residual. Rows: D."""
+
+    reads_data = False
+    writes_rows = False
+
+    def __init__(self, threshold: float) -> None:
+        self.threshold = threshold
+
+    def start(self) -> ExcessSums:
+        """Zeros."""
+        return ExcessSums()
+
+    def visit(self, sums: ExcessSums, tile: Array, *rows: Array) -> None:
+        """One tile."""
+        total, count = kernels.excess_over(rows[0], self.threshold)
+        sums.add(ExcessSums(total, count))
+
+
+def projection_threshold(source: Source, residual: Array, radius: float, guess: float) -> float:
+    """θ with Σ max(|D| − θ, 0) = radius, by Newton's method on that convex piecewise-linear function of θ.
+
+    Each step is one pass; from a warm ``guess`` three or four are enough. 0 where D is inside the ball. A step from the
+    left of the root never passes it; one from the right may fall below zero, where it restarts from zero.
+    """
+    theta = max(guess, 0.0)
+    for _ in range(100):
+        excess = source.run(MeasureExcess(theta), residual)
+        if excess.total <= radius and theta == 0.0:
+            return 0.0
+        step = (excess.total - radius) / excess.count if excess.count else -theta
+        if abs(step) <= 1e-15 * theta or (step == 0.0 and theta > 0.0):
+            break
+        # In float32 the sums themselves carry 1e-7: stop when the step is below that and the root is passed.
+        if theta > 0.0 and abs(step) < 4.0 * np.finfo(residual.dtype).eps * theta:
+            theta = max(theta + step, 0.0)
+            break
+        theta = max(theta + step, 0.0)
+    return theta

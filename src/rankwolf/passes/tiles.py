@@ -1,0 +1,70 @@
+"""What passes do with one tile of the matrix, dense or sparse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from rankwolf import kernels
+from rankwolf.sources import Array
+
+
+def clip_tile(
+    tile: Any,
+    left: Array,
+    right_t: Array,
+    limit: float,
+    values: Array | None = None,
+    out: Array | None = None,
+    nonzeros: Array | None = None,
+) -> Any:
+    """G = clip(P_Ω(M − left·right_t), ±limit) of one tile; adds ‖G‖², ‖S‖₁, nnz(S), ⟨G, M⟩ to ``values``, if given.
+
+    G is dense for a dense tile, ``out`` if that is given, and a CSR array with the tile's places for a sparse one.
+    ``nonzeros``: where nnz of each row of S goes; of dense tiles, and with ``values``.
+    """
+    if scipy.sparse.issparse(tile):
+        return _clip_sparse_tile(tile, left, right_t, limit, values)
+    work: Array = np.matmul(left, right_t, out=out)
+    if values is None:
+        kernels.clip_only(tile, work, limit)
+    else:
+        counts = np.empty(work.shape[0]) if nonzeros is None else nonzeros
+        kernels.clip_residual(tile, work, limit, values, counts)
+    return work
+
+
+def _clip_sparse_tile(tile: Any, left: Array, right_t: Array, limit: float, values: Array | None) -> Any:
+    residual = sampled_residual(tile, left, np.ascontiguousarray(right_t.T))
+    clipped = np.clip(residual, -limit, limit)
+    if values is not None:
+        sparse = residual - clipped
+        values[0] += dot(clipped, clipped)
+        values[1] += np.sum(np.abs(sparse), dtype=np.float64)
+        values[2] += np.count_nonzero(sparse)
+        values[3] += dot(clipped, tile.data)
+    return with_entries(tile, clipped)
+
+
+def sampled_residual(tile: Any, left: Array, right: Array) -> Array:
+    """M − left·rightᵀ at the stored entries of a CSR tile."""
+    residual: Array = np.empty_like(tile.data)
+    kernels.subtract_sampled(tile.data, tile.indices, tile.indptr, left, right, residual)
+    return residual
+
+
+def with_entries(tile: Any, entries: Array) -> scipy.sparse.csr_array:
+    """Other numbers at the places of a CSR tile."""
+    return scipy.sparse.csr_array((entries, tile.indices, tile.indptr), shape=tile.shape, copy=False)
+
+
+def dot(a: Array, b: Array) -> float:
+    """Their inner product, added up in float64."""
+    return float(np.einsum("i,i->", a, b, dtype=np.float64))
+
+
+def observed_share(tile: Array) -> Array:
+    """The share of the observed entries in each row, as a column."""
+    return np.asarray(np.mean(tile == tile, axis=1, keepdims=True))
