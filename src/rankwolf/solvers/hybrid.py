@@ -237,6 +237,7 @@ class Hybrid(Solver[Penalized, HybridState]):
             state.t = 1.0
             if state.momentum == 0.0:
                 state.bold = False
+            del point, rows, before  # three of the largest arrays of a run
             point, rows, before = _advance(problem, source, state, _plan(state, 0.0, False))
         _threshold(problem, source, state, point, rows, before)
         _pace(source, state, point)
