@@ -284,19 +284,11 @@ def store(folder, rows, name="data.zarr"):
     data = rng.standard_normal((rows, 5), np.float32) @ rng.standard_normal((5, 750), np.float32)
     data += 0.3 * rng.standard_normal(data.shape, np.float32)
     data[::9, ::11] += 9.0
-    zarr.create_array(str(folder / "data.zarr"), data=data, chunks=(1000, 750))
-    return [
-        sys.executable,
-        "-m",
-        "rankwolf",
-        "decompose",
-        "data.zarr",
-        "-o",
-        "out",
-        "--delta",
-        "0.004",
-        "--json",
-    ]
+    if name.endswith(".npy"):
+        np.save(folder / name, data)
+    else:
+        zarr.create_array(str(folder / name), data=data, chunks=(1000, 750))
+    return [sys.executable, "-m", "rankwolf", "decompose", name, "-o", "out", "--delta", "0.004", "--json"]  # fmt: skip
 
 
 def test_a_store_is_solved_within_the_memory_that_was_given(tmp_path):
