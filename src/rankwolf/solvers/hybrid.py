@@ -55,6 +55,10 @@ CAUTION = 0.8
 # Where the momentum's limit is found. Too much of it rings: the objective is flat by then, but G, and with it the
 # certificate, swings. Modes that ring lose the share 1 − momentum of the objective in a step; slow ones lose less.
 MOMENTUM, MOMENTUM_UP, MOMENTUM_DOWN, MARGIN = (0.6, 0.85), 0.02, 0.04, 0.05
+# It is about to ring where the objective falls much faster than its share and the step no longer goes where the factors
+# have been going (the cosine; the restart rule of O'Donoghue and Candès asks for its sign): half of it is left then.
+# Only where everything was observed: with gaps the same signs came with slow modes that need it.
+RINGING_PACE, RINGING_COSINE, LEAST_MOMENTUM = 0.6, 0.85, 0.2
 # A proof's gap over the gap of the Ritz bound, as first expected: where entries are missing, deflating G helps less.
 PROOF_RATIO = {True: 0.3, False: 0.5}
 # Relative errors of an objective that is added up from float32 and float64 tiles, by item size.
@@ -199,6 +203,7 @@ class HybridState:
     momentum: float = 0.0
     most_momentum: float = MOMENTUM[0]
     decrease: float = 0.0
+    cosine: float = 1.0
     length: float = 1.0
     bold: bool = True
     proof_ratio: float = 0.5
@@ -319,8 +324,7 @@ def _plan(state: HybridState, momentum: float, bold: bool) -> Plan:
     back = np.zeros((state.previous.shape[1], 0), right.dtype)
     levels = FIRST_LEVELS if state.first else LEVELS
     if momentum > 0.0 and state.previous.shape[1] and right.shape[1]:
-        a, _, b = np.linalg.svd(state.previous.T.astype(np.float64) @ right, full_matrices=False)
-        match = a @ b
+        match = _rotation(state.previous, right)
         right = right + momentum * (right - state.previous @ match)
         push, back = (1.0 + momentum) * push, momentum * match
         right, rotation = _diagonalized(right)
@@ -332,6 +336,12 @@ def _plan(state: HybridState, momentum: float, bold: bool) -> Plan:
     return Plan(
         np.ascontiguousarray(right, dtype), basis, state.turn, push, back, levels, state.first, bold, length
     )
+
+
+def _rotation(right: Array, target: Array) -> Array:
+    """The R with orthonormal columns, or rows, for which V·R comes closest to ``target``."""
+    a, _, b = np.linalg.svd(right.T.astype(np.float64) @ target, full_matrices=False)
+    return np.asarray(a @ b)
 
 
 def _diagonalized(right: Array) -> tuple[Array, Array]:
@@ -376,8 +386,9 @@ def _threshold(
     root = np.sqrt(singular[:rank] - threshold)
     state.previous, state.previous_rows = state.thresholded, before
     state.rows, state.turn = rows, turn[:, :rank] * root
-    dtype = source.dtype
-    state.thresholded = np.ascontiguousarray((vectors[:, :rank] * root).astype(dtype))
+    dtype, new = source.dtype, vectors[:, :rank] * root
+    state.cosine = _cosine_of_moves(state.thresholded, point.right, new)
+    state.thresholded = np.ascontiguousarray(new.astype(dtype))
     state.basis = _next_basis(vectors, rank, state.rng).astype(dtype)
     state.first = False
 
@@ -388,13 +399,26 @@ def _pace(source: Source, state: HybridState, point: Point) -> None:
     live = source.observed_fraction - float(point.sums.values[2]) / (m * n)
     state.length = max(1.0, CAUTION / max(live, LEAST_LIVE * source.observed_fraction))
     before, state.decrease = state.decrease, state.best - point.objective
-    least, most = MOMENTUM
-    if state.momentum >= least and 0.0 < state.decrease < before:
+    falls = 0.0 < state.decrease < before
+    sharply = falls and state.decrease < RINGING_PACE * state.momentum * before
+    if source.fully_observed and sharply and state.cosine < RINGING_COSINE:
+        state.most_momentum = max(LEAST_MOMENTUM, 0.5 * state.momentum)
+    elif falls and state.momentum >= state.most_momentum:
         slow = state.decrease > (state.momentum + MARGIN) * before
-        state.most_momentum += MOMENTUM_UP if slow else -MOMENTUM_DOWN
-        state.most_momentum = min(max(state.most_momentum, least), most)
+        changed = state.most_momentum + (MOMENTUM_UP if slow else -MOMENTUM_DOWN)
+        state.most_momentum = min(max(changed, min(MOMENTUM[0], state.most_momentum)), MOMENTUM[1])
     t = (1.0 + (1.0 + 4.0 * state.t**2) ** 0.5) / 2.0
     state.momentum, state.t = min((state.t - 1.0) / t, state.most_momentum), t
+
+
+def _cosine_of_moves(old: Array, start: Array, new: Array) -> float:
+    """Between the move of V from ``old`` to ``new`` and the part of it that the step made, from ``start``."""
+    if not (old.shape[1] and start.shape[1] and new.shape[1]):
+        return 1.0
+    whole, step = new - old @ _rotation(old, new), new - start @ _rotation(start, new)
+    return float(
+        np.sum(whole * step) / max(np.linalg.norm(whole) * np.linalg.norm(step), np.finfo(float).tiny)
+    )
 
 
 def _next_basis(vectors: Array, rank: int, rng: np.random.Generator) -> Array:
