@@ -122,6 +122,14 @@ def test_the_state_is_small():
     assert peak < frames.size
 
 
+def test_a_long_step_that_overshoots_is_taken_back():
+    """One observed entry: the live share says nothing about the curvature, and the steps are far too long."""
+    X = np.full((30, 20), np.nan)
+    X[3, 4] = 2.0
+    fit = rw.decompose(X, rng=0, tol=1e-6)
+    assert fit.status is rw.Status.GAP_REACHED
+
+
 def test_an_interrupt_ends_a_run_between_tiles():
     code = """
     import numpy as np, rankwolf as rw

@@ -428,6 +428,20 @@ def test_robust_pca_takes_a_dask_array(options, shape):
     np.testing.assert_allclose(there.transform(as_dask(X[:50])), here.transform(X[:50]), atol=1e-3)
 
 
+@pytest.mark.usefixtures("threads")
+def test_robust_pca_does_not_look_under_a_mask():
+    pytest.importorskip("sklearn")
+    X = scene(np.float64, (400, 30))
+    hidden = np.random.default_rng(0).random(X.shape) < 0.3
+    seen = np.where(hidden, np.nan, X)
+    masked = da.from_array(
+        np.ma.MaskedArray(np.where(hidden, 1e6, X), hidden), chunks=(100, 30), asarray=False
+    )
+    here, there = (rw.RobustPCA(random_state=0).fit(x) for x in (seen, masked))
+    np.testing.assert_allclose(there.mean_, here.mean_, atol=1e-5)
+    np.testing.assert_allclose(there.score_cells(masked), here.score_cells(seen), atol=1e-2)
+
+
 def test_robust_pca_on_workers_centres_by_a_pass(client):
     """More rows than the first medians are taken from; the blocks stay where they are."""
     pytest.importorskip("sklearn")

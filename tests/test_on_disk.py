@@ -338,6 +338,19 @@ def test_robust_pca_streams_from_the_disk(store, tmp_path):
     np.testing.assert_allclose(
         there.transform(STORES[store](X[:99], other)), here.transform(X[:99]), atol=1e-3
     )
+    again = tmp_path / "again"
+    again.mkdir()
+    stored = STORES[store](X, again)
+    for method in ("score_cells", "score_samples", "impute"):
+        np.testing.assert_allclose(getattr(there, method)(stored), getattr(here, method)(X), atol=1e-2)
+    assert there.partial_fit(stored).n_samples_seen_ == 1800
+
+
+def test_robust_pca_refuses_what_is_no_matrix_of_real_numbers(tmp_path):
+    pytest.importorskip("sklearn")
+    np.save(tmp_path / "x.npy", np.ones((20, 3)) + 1j)
+    with pytest.raises(ValueError, match="real numbers"):
+        rw.RobustPCA().fit(np.load(tmp_path / "x.npy", mmap_mode="r"))
 
 
 @pytest.mark.parametrize("store", STORES)

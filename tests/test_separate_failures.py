@@ -36,6 +36,8 @@ def test_words_that_are_no_size(text):
         (["--scale", "0"], "--scale"),
         (["--sample", "1.5"], "--sample"),
         (["--vote", "4"], "--vote"),
+        (["--threshold", "9", "--sigmas", "3"], "--sigmas"),
+        (["--sigmas", "0", "--tolerance", "0"], "both be 0"),
         (["--start", "soon"], "moment"),
         (["--start", "90"], "--start"),
         (["--start", "79"], "at least 2 frames"),

@@ -19,9 +19,10 @@ from rankwolf.problem import paper_rule
 from rankwolf.result import Decomposition, ThresholdedResidual
 from rankwolf.rows import fit_rows
 from rankwolf.sources import as_stored, is_dask_array
+from rankwolf.sources.on_dask.chunks import checked_with_nan
 from rankwolf.streaming import Stream, Totals, advance
 from rankwolf.tables import Table, cleaned_mean
-from rankwolf.validation import bad, check_count, check_number
+from rankwolf.validation import bad, check_count, check_number, check_stored
 from rankwolf.weights import PAPER_DELTA, Noise, measure, weights_for_noise
 
 # Rows from which the spread of the residual is measured.
@@ -311,7 +312,11 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _validate(self, X: Any, *, reset: bool) -> Table:
         lazy = X if is_dask_array(X) else None if isinstance(X, list | tuple) else as_stored(X)
-        if lazy is not None and len(lazy.shape) == 2:
+        if lazy is not None:
+            if is_dask_array(lazy):
+                lazy = checked_with_nan(lazy)
+            else:
+                check_stored(lazy)
             validate_data(self, X, reset=reset, skip_check_array=True)
             return Table(lazy)
         if isinstance(X, np.ma.MaskedArray):
@@ -347,7 +352,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _noise_of_residual(self, centered: Table) -> Noise:
         """σ of M − L over rows spread evenly, L's singular values taken without their shrinkage."""
-        rows = np.unique(np.linspace(0, centered.shape[0] - 1, NOISE_ROWS).astype(int))
+        rows = centered.spread_rows(NOISE_ROWS)
         low_rank, (m, n) = self.low_rank_, centered.shape
         plain = LowRank(low_rank.u[rows], low_rank.s + self.lambdas_[0], low_rank.vt)
         entries = centered.rows(rows).observed_residual(plain)

@@ -20,6 +20,8 @@ from rankwolf.sources.stored import Scaled
 BLOCK_ENTRIES = 2**22
 # Rows whose medians stand for those of all rows, where the table is not in memory.
 MEDIAN_ROWS = 1000
+# Of wide tables fewer, so that what is brought here stays small.
+SAMPLE_BYTES, LEAST_ROWS = 2**27, 51
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,12 @@ class Table:
             return replace(self, data=self.data.rows(numbers))
         return replace(self, data=np.asarray(self.data[numbers]) if self.is_lazy else self.data[numbers])
 
+    def spread_rows(self, count: int) -> Array:
+        """The numbers of about ``count`` rows, spread evenly; of fewer where they are wide and have to come here."""
+        if self.is_lazy:
+            count = min(count, max(LEAST_ROWS, SAMPLE_BYTES // (8 * self.shape[1])))
+        return np.unique(np.linspace(0, self.shape[0] - 1, count).astype(int))
+
     def minus(self, centre: Array) -> Table:
         """With ``centre`` subtracted from each row; of a sparse table, at the stored entries."""
         if not centre.any():
@@ -71,8 +79,7 @@ class Table:
         if self.stores_observed:
             return _medians_of_stored(self.data)
         if self.is_lazy:
-            numbers = np.unique(np.linspace(0, self.shape[0] - 1, MEDIAN_ROWS).astype(int))
-            sample = self.rows(numbers).data
+            sample = self.rows(self.spread_rows(MEDIAN_ROWS)).data
             return Table(sample.astype(tile_type(sample.dtype), copy=False)).medians()
         unseen = np.isnan(self.data).all(axis=0)
         medians: Array = np.nanmedian(np.where(unseen, 0, self.data) if unseen.any() else self.data, axis=0)
@@ -90,6 +97,9 @@ class Table:
 
     def dense(self) -> Array:
         """All of it as an array, NaN where something is missing."""
+        if self.is_lazy:
+            rows = np.vstack(list(self.blocks()))
+            return rows.astype(tile_type(rows.dtype), copy=False)
         if not is_sparse(self.data):
             return np.asarray(self.data)
         return dense_with_nan(self.data) if self.stores_observed else np.asarray(self.data.toarray())

@@ -88,10 +88,7 @@ def _stored_source(
     data = data or MappedArray(_as_array(X))
     if mask is None and observed is not None:
         mask = MappedArray(np.asarray(_as_mask(observed)))
-    if data.dtype.kind not in "biuf":
-        raise bad("X", "an array of real numbers", f"dtype {data.dtype}")
-    if len(data.shape) != 2 or 0 in data.shape:
-        raise bad("X", "two-dimensional, with at least one row and one column", f"shape {data.shape}")
+    check_stored(data)
     if mask is not None and mask.dtype != np.bool_:
         raise bad(
             "observed", "a boolean array", f"dtype {mask.dtype}", remedy="True marks an observed entry."
@@ -99,6 +96,14 @@ def _stored_source(
     if mask is not None and mask.shape != data.shape:
         raise bad("observed", f"of the shape of X, {data.shape}", f"shape {mask.shape}")
     return OnDisk(data, mask, n_threads, max_memory, summary)
+
+
+def check_stored(data: Stored) -> None:
+    """A matrix of real numbers."""
+    if data.dtype.kind not in "biuf":
+        raise bad("X", "an array of real numbers", f"dtype {data.dtype}")
+    if len(data.shape) != 2 or 0 in data.shape:
+        raise bad("X", "two-dimensional, with at least one row and one column", f"shape {data.shape}")
 
 
 def _checked(source: Source) -> Source:

@@ -103,9 +103,7 @@ def _add_mask(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--tolerance", type=float, metavar="SHARE", help="this share of the contrast (default: a twelfth)"
     )
-    group.add_argument(
-        "--sigmas", type=float, default=2.0, metavar="K", help="K · noise (default: %(default)s)"
-    )
+    group.add_argument("--sigmas", type=float, metavar="K", help="K · noise (default: 2)")
     group.add_argument(
         "--vote",
         type=int,
@@ -242,6 +240,10 @@ def mask_rule_of(arguments: argparse.Namespace) -> MaskRule:
     from rankwolf.validation import check_number
     from rankwolf.video.mask import MaskRule
 
+    if arguments.threshold is not None and (arguments.sigmas, arguments.tolerance) != (None, None):
+        raise ValueError("--threshold is the level itself: --sigmas and --tolerance do not go with it.")
+    if (arguments.sigmas, arguments.tolerance) == (0.0, 0.0):
+        raise ValueError("--sigmas and --tolerance must not both be 0: everything would move.")
     if arguments.vote is not None and (arguments.vote < 1 or arguments.vote % 2 == 0):
         raise ValueError(f"--vote must be odd and at least 1. Got {arguments.vote} instead.")
     numbers = {

@@ -244,6 +244,12 @@ class Hybrid(Solver[Penalized, HybridState]):
                 state.bold = False
             del point, rows, before  # three of the largest arrays of a run
             point, rows, before = _advance(problem, source, state, _plan(state, 0.0, False))
+        if point.objective > target and state.point is not None and state.point.length > 1.0:
+            # It was the long step before that overshot: from the best point on without any.
+            state.bold = False
+            _return_to(state, state.point)
+            del point, rows, before
+            point, rows, before = _advance(problem, source, state, _plan(state, 0.0, False))
         _threshold(problem, source, state, point, rows, before)
         _pace(source, state, point)
         if point.objective <= target:
@@ -357,6 +363,12 @@ def _basis_with(right: Array, basis: Array, rng: np.random.Generator) -> Array:
     leading = np.linalg.qr(right.astype(np.float64, copy=False))[0]
     rest = orthonormal_against(basis[:, r:], leading, rng) if r < basis.shape[1] else basis[:, :0]
     return np.hstack([leading, rest]).astype(basis.dtype)
+
+
+def _return_to(state: HybridState, point: Point) -> None:
+    """Let the next pass start from this point as it is."""
+    state.rows, state.turn = point.left, np.eye(point.right.shape[1])
+    state.thresholded, state.basis = point.right, point.basis
 
 
 def _advance(

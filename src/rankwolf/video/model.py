@@ -132,7 +132,9 @@ def _summary(path: Path) -> dict[str, Any]:
             f"The model needs the file {str(path)!r} that 'rankwolf separate' wrote beside it."
         ) from None
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{str(path)!r} is not the summary of a separation: {error}") from error
+        raise ValueError(
+            f"{str(path)!r} is not a summary that this version wrote: {error}. Separate the first video again."
+        ) from error
 
 
 def blocks_by_model(model: Model, reader: Reader, rows_at_once: int) -> Iterator[Block]:

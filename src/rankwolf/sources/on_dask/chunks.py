@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from rankwolf.sources.in_memory import tile_type
+
 # Up to this size any rechunking is cheap on a cluster: the whole matrix crosses the network once, in seconds.
 CHEAP_BYTES = 2 * 2**30
 # Partitions for each thread, at most: about 3 ms of the scheduler's time go into each of them, in every pass.
@@ -53,6 +55,15 @@ def check_array(X: Any) -> None:
         raise complain("an array of real numbers", f"dtype {X.dtype}")
     if not isinstance(X._meta, np.ndarray):
         raise complain("an array of NumPy blocks", f"blocks of {type(X._meta).__name__}")
+
+
+def checked_with_nan(X: Any) -> Any:
+    """The same array, NaN where a masked one is masked."""
+    check_array(X)
+    if not isinstance(X._meta, np.ma.MaskedArray):
+        return X
+    dtype = tile_type(X.dtype)
+    return X.astype(dtype).map_blocks(np.ma.filled, np.nan, dtype=dtype, meta=np.empty((0, 0), dtype))
 
 
 def mask_like(observed: Any, X: Any) -> Any:

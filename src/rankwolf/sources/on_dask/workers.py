@@ -139,6 +139,7 @@ class Cluster(Workers):
             self._check_scheduler()
             self._homes = []
             return Behind(()) if add else [Behind(())]
+        self._paused = {}  # what was asked for is done: nobody is stuck
         return add_up(found) if add else found
 
     def lazy(self, work: Work, order: Order, parts: Parts) -> list[Any]:
