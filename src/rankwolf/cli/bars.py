@@ -39,9 +39,8 @@ class Bars:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if (
-            self._progress is not None and self._task is not None
-        ):  # what never started would stop with an empty line
+        # What never started would stop with an empty line.
+        if self._progress is not None and self._task is not None:
             self._close()
             self._progress.stop()
 

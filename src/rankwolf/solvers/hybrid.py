@@ -212,8 +212,8 @@ class HybridState:
 class Hybrid(Solver[Penalized, HybridState]):
     """Frank-Wolfe meets a factored local method; see the module.
 
-    Cost of a step: one pass, rarely two (when momentum overshoots), of about 6r + 4k operations an entry for rank r and
-    k = r + r/4 + 8 columns in Q. State: (m + n)·(k + 2r) numbers. Nothing of the matrix's size.
+    Cost of a step: one pass, rarely two or three (when a bold one overshoots), of about 6r + 4k operations an entry for
+    rank r and k = r + r/4 + 8 columns in Q. State: (m + n)·(k + 2r) numbers. Nothing of the matrix's size.
     """
 
     name = "hybrid"

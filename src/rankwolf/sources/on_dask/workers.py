@@ -170,9 +170,8 @@ class Cluster(Workers):
         else:
             shared = work
         answers: dict[int, Any] = {}
-        for home in dict.fromkeys(
-            self._homes[k] for k in places
-        ):  # one message for each: a graph costs as a task does
+        # One message for each worker: a graph costs as a task does.
+        for home in dict.fromkeys(self._homes[k] for k in places):
             here = [k for k in places if self._homes[k] == home]
             futures = self._client.map(
                 partial(obey, order=order, dtype=self.dtype),
