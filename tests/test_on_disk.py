@@ -57,6 +57,7 @@ STORES = {
     "hdf5, frames": lambda X, folder: hdf5(X, folder, chunks=(1, X.shape[1]) if X.shape[0] < 99 else (X.shape[0], 1)),
     "zarr 3": lambda X, folder: zarr_array(X, folder, chunks=(50, 40), zarr_format=3),
     "zarr 2": lambda X, folder: zarr_array(X, folder, chunks=(30, 100), zarr_format=2),
+    "zarr, raw": lambda X, folder: zarr_array(X, folder, chunks=(64, 40), compressors=None),
     "zarr, shards": lambda X, folder: zarr_array(X, folder, chunks=(20, 40), shards=(100, 40)),
     "zarr, one chunk": lambda X, folder: zarr_array(X, folder, chunks=X.shape),
 }  # fmt: skip
@@ -190,7 +191,7 @@ class Collect(Task):
 @pytest.mark.parametrize("depth", [0, 100])
 def test_tiles_are_the_matrix_in_order(depth, monkeypatch):
     X = scene(np.uint8, (3000, 500))
-    monkeypatch.setattr("rankwolf.sources.on_disk.SLAB_BYTES", 100_000)  # tiles cross the ends of slabs
+    monkeypatch.setattr("rankwolf.sources.stored.PORTION_BYTES", 100_000)  # tiles cross the ends of slabs
     source = OnDisk(Counting(X), None, 3)
     tiles = source.run(Collect(depth), X[:, :1].astype(np.float32)).parts
     np.testing.assert_array_equal(np.vstack(tiles), X)
@@ -199,7 +200,7 @@ def test_tiles_are_the_matrix_in_order(depth, monkeypatch):
 def test_results_do_not_depend_on_threads_or_slabs(tmp_path, monkeypatch):
     X = zarr_array(scene(np.uint8, (3000, 60)), tmp_path, chunks=(64, 60))
     expected = rw.decompose(X, rng=0, n_threads=1, max_iter=3)
-    monkeypatch.setattr("rankwolf.sources.on_disk.SLAB_BYTES", 30_000)
+    monkeypatch.setattr("rankwolf.sources.stored.PORTION_BYTES", 30_000)
     fit = rw.decompose(X, rng=0, n_threads=3, max_iter=3)
     assert [record.objective for record in fit.history] == [record.objective for record in expected.history]
 

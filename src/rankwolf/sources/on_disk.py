@@ -1,4 +1,4 @@
-"""A matrix on disk: slabs of it are read ahead by a thread, once per pass, and cut into tiles.
+"""A matrix on disk: slabs of it are read ahead by a thread or two, once per pass, and cut into tiles.
 
 A *slab* is some lines of the longer side, whole chunks of the storage, in the stored type: uint8 stays uint8 until it
 is a tile. Which tiles there are and in which groups their sums are added depends on the matrix and its chunks alone;
@@ -11,13 +11,14 @@ chunk apart again and again. Then the matrix is turned once, into a file without
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -27,8 +28,6 @@ from rankwolf.sources.memory import READING_SHARE, Shares
 from rankwolf.sources.scratch import Workspace
 from rankwolf.sources.stored import Stored, turned_copy
 
-# Long enough for a disk to be at its best, short enough for two seconds to end a run on a slow one.
-SLAB_BYTES = 32 * 2**20
 # Chunks along the longer side, at least, for them to be shared out among threads.
 FEWEST_GRAINS = 8
 
@@ -68,7 +67,7 @@ class OnDisk(Source):
         if plan is None:  # not even a few lines
             raise _too_little(data, 16.0 * min(m, n) * data.dtype.itemsize, shares, max_memory)
         super().__init__((n, m) if m < n else (m, n), dtype, m < n, plan.n_threads)
-        self._plan = plan
+        self._plan, self._counting = plan, threading.Lock()
         self.workspace = Workspace(shares.rows)
         if summary is not None:
             self.__dict__["summary"] = summary  # where the cached property would put it
@@ -151,7 +150,8 @@ class OnDisk(Source):
     def _read_slab(self, start: int, stop: int) -> Slab:
         data = self._data.lines(self._axis, start, stop)
         observed = None if self._observed is None else self._observed.lines(self._axis, start, stop)
-        self.bytes_read += data.nbytes + (0 if observed is None else observed.nbytes)
+        with self._counting:
+            self.bytes_read += data.nbytes + (0 if observed is None else observed.nbytes)
         return data, observed
 
     def _tile(self, slab: Slab) -> Array:
@@ -159,8 +159,9 @@ class OnDisk(Source):
 
     @cached_property
     def _reader(self) -> ThreadPoolExecutor:
-        # One: a disk is read in order, HDF5 has one lock, and Zarr has threads of its own.
-        return ThreadPoolExecutor(1, thread_name_prefix="rankwolf-reader")
+        # One for most: a disk is read in order, HDF5 has one lock, and Zarr has threads of its own.
+        readers = self._data.readers if self._observed is None else 1
+        return ThreadPoolExecutor(readers, thread_name_prefix="rankwolf-reader")
 
 
 def _taken(pending: deque[tuple[int, int, Future[Slab]]]) -> tuple[int, int, Slab]:
@@ -198,16 +199,16 @@ def _plan(
     rows, grain = data.shape[axis], max(part.grain(axis) for part in parts)
     if grain > 1 and FEWEST_GRAINS * grain > rows:  # too few to share out among threads
         return None
-    line_bytes = data.shape[1 - axis] * sum(part.dtype.itemsize * (1.0 + part.overhead) for part in parts)
-    for threads in range(n_threads, 0, -1):
-        share = min(most_bytes / (2 * threads), SLAB_BYTES)
-        grains = int(share / (grain * line_bytes))
-        if grains == 0 and grain * line_bytes * 2 * threads <= most_bytes:
-            grains = 1
+    line_bytes = data.shape[1 - axis] * sum(part.dtype.itemsize for part in parts)
+    held_bytes = data.shape[1 - axis] * sum(part.dtype.itemsize * (1.0 + part.overhead) for part in parts)
+    best_bytes, readers = min(part.best_bytes(axis) for part in parts), min(part.readers for part in parts)
+    for threads, ahead in product(range(n_threads, 0, -1), range(readers, 0, -1)):
+        share = most_bytes / ((1 + ahead) * threads)
+        grains = min(int(share / (grain * held_bytes)), max(1, int(best_bytes / (grain * line_bytes))))
         if grains:
             lines = grain * grains
             # Whole powers of two where nothing else counts: parts of a slab are then of one size.
-            return ReadingPlan(2 ** (lines.bit_length() - 1) if grain == 1 else lines, grain, 1, threads)
+            return ReadingPlan(2 ** (lines.bit_length() - 1) if grain == 1 else lines, grain, ahead, threads)
     return None
 
 

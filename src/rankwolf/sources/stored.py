@@ -7,7 +7,6 @@ imported here: whoever hands in a dataset has imported them.
 from __future__ import annotations
 
 import mmap
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -23,14 +22,19 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 # Pieces of a file that are read at about the speed of the disk even where they do not follow each other.
 PIECE_BYTES = 64 * 1024
-# Blocks that are looked at one after the other outside of passes.
+# Long enough for a disk to be at its best, short enough for two seconds to end a run on a slow one.
 PORTION_BYTES = 32 * 2**20
 
 
 class Stored(ABC):
-    """A two-dimensional array somewhere; ``overhead``: bytes of memory that reading takes, for each byte read."""
+    """A two-dimensional array somewhere.
+
+    ``overhead``: bytes of memory that reading takes beside what is read, for each byte of that. ``readers``: how many
+    threads may read at a time, and are of use.
+    """
 
     overhead: float = 1.0
+    readers: int = 1
 
     def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
         self.shape: tuple[int, ...] = tuple(int(side) for side in shape)
@@ -38,11 +42,20 @@ class Stored(ABC):
 
     @abstractmethod
     def read(self, rows: slice, columns: slice) -> Array:
-        """A block, in the stored type, as an array of its own. Called by one thread at a time."""
+        """A block, in the stored type, as an array of its own."""
 
     @abstractmethod
     def grain(self, axis: int) -> int:
         """How many rows (axis 0) or columns (axis 1) have to be read together so that nothing is read twice."""
+
+    @property
+    def nbytes(self) -> int:
+        """Of the whole matrix."""
+        return self.shape[0] * self.shape[1] * int(self.dtype.itemsize)
+
+    def best_bytes(self, axis: int) -> int:
+        """Of a block of lines along ``axis`` that is best read at once."""
+        return PORTION_BYTES
 
     def lines(self, axis: int, start: int, stop: int) -> Array:
         """Rows ``start`` to ``stop``; for axis 1 columns, as the rows of what is returned."""
@@ -128,13 +141,15 @@ class Dataset(Stored):
     def read(self, rows: slice, columns: slice) -> Array:
         """A block."""
         try:
-            block: Array = np.asarray(self._dataset[rows, columns])
+            return self._block(rows, columns)
         except (KeyboardInterrupt, MemoryError):
             raise
         except Exception as error:  # a damaged chunk fails in as many ways as there are filters
             place = f"rows {rows.start} to {rows.stop}"
             raise ValueError(f"The matrix on the disk is damaged at {place}: {error}") from error
-        return block
+
+    def _block(self, rows: slice, columns: slice) -> Array:
+        return np.asarray(self._dataset[rows, columns])
 
 
 class Stacked(Stored):
@@ -148,6 +163,7 @@ class Stacked(Stored):
         self._parts, self._axis = list(parts), axis
         self._bounds = np.concatenate([[0], np.cumsum([part.shape[axis] for part in parts])]).tolist()
         self.overhead = max(part.overhead for part in parts) + 1.0
+        self.readers = min(part.readers for part in parts)
 
     def grain(self, axis: int) -> int:
         """The largest of the parts'; where parts meet inside a chunk, that chunk is read twice."""
@@ -173,7 +189,7 @@ class Scaled(Stored):
 
     def __init__(self, data: Stored, centre: Array, scale: Array | None = None) -> None:
         super().__init__(data.shape, tile_type(data.dtype))
-        self._data, self.overhead = data, data.overhead + 1.0
+        self._data, self.overhead, self.readers = data, data.overhead + 1.0, data.readers
         self._centre = centre.astype(self.dtype)
         self._scale = None if scale is None else scale.astype(self.dtype)
 
@@ -214,45 +230,3 @@ def turned_copy(data: Stored, axis: int, most_bytes: int) -> Stored:
         parts.append(MappedArray(block if axis == 0 else block.T, mapped))
         position += size
     return Stacked(parts, axis=other)
-
-
-def as_stored(X: Any) -> Stored | None:
-    """A memory map, an HDF5 dataset, a Zarr array, or a list of these or of files, one below the other; else None."""
-    if isinstance(X, Stored):
-        return X
-    if isinstance(X, np.memmap) and isinstance(mapped := getattr(X, "_mmap", None), mmap.mmap):
-        # Pages of a copy-on-write map may hold what is nowhere else.
-        return MappedArray(X, None if X.mode == "c" else mapped)
-    if _class_of(X) in (("h5py", "Dataset"), ("zarr", "Array")):
-        return Dataset(X)
-    if isinstance(X, list | tuple) and X and all(_is_storable(item) for item in X):
-        return _stack([item for item in (as_stored(_opened(item)) for item in X) if item is not None])
-    return None
-
-
-def _class_of(X: Any) -> tuple[str, str]:
-    return type(X).__module__.partition(".")[0], type(X).__name__
-
-
-def _is_storable(item: Any) -> bool:
-    kinds = (("h5py", "Dataset"), ("zarr", "Array"))
-    return isinstance(item, str | os.PathLike | np.memmap) or _class_of(item) in kinds
-
-
-def _opened(item: Any) -> Any:
-    """A file as what it holds; what is open already as it is."""
-    if not isinstance(item, str | os.PathLike):
-        return item
-    from rankwolf.files import Address, open_dataset, read_matrix
-
-    return read_matrix(item).values if Address.parse(item).path.suffix == ".npy" else open_dataset(item)
-
-
-def _stack(parts: list[Stored]) -> Stored:
-    shapes = [part.shape for part in parts]
-    if any(len(shape) != 2 for shape in shapes) or len({shape[1] for shape in shapes}) > 1:
-        raise ValueError(
-            "The 'X' parameter of decompose must be files of matrices with the same number of columns, which are put "
-            f"one below the other. Got shapes {', '.join(map(str, shapes[:8]))} instead."
-        )
-    return parts[0] if len(parts) == 1 else Stacked(parts)

@@ -1,0 +1,169 @@
+"""Chunks of Zarr that are read as the files that they are, against Zarr's own reading of them."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import rankwolf as rw
+from rankwolf.sources import OnDisk, as_stored, raw_chunks
+from rankwolf.sources.raw_chunks import Buffers, RawChunks, is_raw
+from rankwolf.sources.stored import Dataset
+
+zarr = pytest.importorskip("zarr")
+
+
+def numbers(shape, dtype):
+    return (np.random.default_rng(0).integers(0, 2 if dtype == "bool" else 200, shape)).astype(dtype)
+
+
+def store(folder, data, **how):
+    how = {"chunks": (8, 8), "compressors": None, "overwrite": True, **how}
+    array = zarr.create_array(str(folder), shape=data.shape, dtype=data.dtype, **how)
+    array[...] = data
+    return array
+
+
+sides = st.integers(1, 40)
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    shape=st.tuples(sides, sides), chunks=st.tuples(sides, sides), start=st.tuples(sides, sides),
+    stop=st.tuples(sides, sides), zarr_format=st.sampled_from([2, 3]), direct=st.booleans(),
+    dtype=st.sampled_from(["bool", "uint8", "int16", "float16", "float32", "float64"]),
+)  # fmt: skip
+def test_any_block_is_what_zarr_reads(tmp_path, shape, chunks, start, stop, zarr_format, direct, dtype):
+    data = numbers(shape, dtype)
+    array = store(tmp_path / "x", data, chunks=chunks, zarr_format=zarr_format)
+    assert is_raw(array)
+    (top, bottom), (left, right) = (
+        sorted((min(a, side) - 1, min(b, side))) for a, b, side in zip(start, stop, shape, strict=True)
+    )
+    bottom, right = max(bottom, top + 1), max(right, left + 1)
+    block = RawChunks(array, direct).read(slice(top, bottom), slice(left, right))
+    np.testing.assert_array_equal(block, data[top:bottom, left:right])
+    assert block.dtype == data.dtype
+
+
+@pytest.mark.parametrize("direct", [False, True])
+@pytest.mark.parametrize("chunks", [(500, 512), (100, 512), (500, 2048), (33, 77)])
+def test_long_chunks_past_the_cache_and_through_it(chunks, direct, tmp_path):
+    data = numbers((500, 2048), "float32")
+    stored = RawChunks(store(tmp_path / "x", data, chunks=chunks), direct)
+    for start in range(0, 2048, 512):
+        np.testing.assert_array_equal(stored.lines(1, start, start + 512), data.T[start : start + 512])
+
+
+@pytest.mark.skipif(not hasattr(os, "O_DIRECT"), reason="this system has no O_DIRECT")
+def test_past_the_cache_when_it_would_not_fit(tmp_path, monkeypatch):
+    array = store(tmp_path / "x", numbers((512, 1024), "float32"), chunks=(512, 1024))
+    flags = []
+    opened = os.open
+    monkeypatch.setattr(os, "open", lambda path, flag: flags.append(flag) or opened(path, flag))
+    for free in (2**20, 2**30):
+        monkeypatch.setattr(raw_chunks, "free_memory", lambda free=free: free)
+        np.testing.assert_array_equal(RawChunks(array).lines(0, 0, 512), array[...])
+    assert flags == [os.O_RDONLY | os.O_DIRECT]
+
+
+def test_file_systems_that_do_not_know_it(tmp_path, monkeypatch):
+    array = store(tmp_path / "x", numbers((64, 64), "float32"))
+
+    def refuse(path, flags):
+        raise OSError(22, os.strerror(22), str(path))
+
+    monkeypatch.setattr(os, "open", refuse)
+    np.testing.assert_array_equal(RawChunks(array, direct=True).lines(0, 0, 64), array[...])
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("fill", [0.0, 7.0, np.nan])
+def test_chunks_that_are_not_there(fill, zarr_format, tmp_path):
+    data = numbers((20, 30), "float32")
+    array = store(tmp_path / "x", data, chunks=(8, 30), zarr_format=zarr_format, fill_value=fill)
+    (tmp_path / "x" / array.metadata.encode_chunk_key((1, 0))).unlink()
+    data[8:16] = fill
+    np.testing.assert_array_equal(as_stored(array).lines(0, 0, 20), data)
+
+
+@pytest.mark.parametrize("direct", [False, True])
+@pytest.mark.parametrize("change", [lambda held: held[:-1], lambda held: held + b"x", lambda held: b""])
+def test_damaged_chunks(change, direct, tmp_path):
+    array = store(tmp_path / "x", numbers((64, 64), "float32"), chunks=(64, 32))
+    file = tmp_path / "x" / "c" / "0" / "1"
+    file.write_bytes(change(file.read_bytes()))
+    with pytest.raises(ValueError, match=r"damaged at rows 0 to 64: .*c/0/1 holds \d+ bytes instead of 8192"):
+        RawChunks(array, direct).lines(1, 0, 64)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"compressors": "auto"}, {"shards": (16, 16)}, {"zarr_format": 2, "order": "F"},
+        {"serializer": zarr.codecs.BytesCodec(endian="big")},
+        {"filters": [zarr.codecs.TransposeCodec(order=(1, 0))]},
+    ],
+)  # fmt: skip
+def test_others_are_left_to_zarr(how, tmp_path):
+    data = numbers((32, 32), "float32")
+    array = store(tmp_path / "x", data, **how)
+    assert not is_raw(array) and type(as_stored(array)) is Dataset
+    np.testing.assert_array_equal(as_stored(array).lines(0, 0, 32), data)
+
+
+def test_arrays_in_memory_and_inside_groups(tmp_path):
+    data = numbers((32, 32), "float32")
+    in_memory = zarr.create_array({}, shape=(32, 32), dtype="f4", chunks=(8, 8), compressors=None)
+    assert not is_raw(in_memory)
+    group = zarr.open_group(str(tmp_path / "g"), mode="w")
+    group.create_array("a/b", shape=(32, 32), dtype="f4", chunks=(8, 8), compressors=None)[...] = data
+    array = zarr.open_group(str(tmp_path / "g"), mode="r")["a/b"]
+    assert is_raw(array)
+    np.testing.assert_array_equal(as_stored(array).lines(0, 0, 32), data)
+
+
+def test_numbers_of_the_other_byte_order(tmp_path):
+    data = numbers((32, 32), "float32")
+    array = store(tmp_path / "x", data.astype(">f4"), zarr_format=2)
+    assert is_raw(array)
+    np.testing.assert_array_equal(as_stored(array).lines(0, 0, 32), data)
+
+
+def test_memory_is_used_again_but_not_while_it_is_looked_at():
+    buffers = Buffers()
+    first = buffers.take(10_000)
+    address, view = first.ctypes.data, first[:400].view(np.float32).reshape(10, 10)[2:].T
+    assert address % raw_chunks.SECTOR == 0 and first.size % raw_chunks.SECTOR == 0
+    del first
+    assert buffers.take(10_000).ctypes.data != address
+    del view
+    # The one of the line before is free as well.
+    both = [buffers.take(10_000), buffers.take(10_000)]
+    assert address in [array.ctypes.data for array in both]
+
+
+def test_memory_of_sizes_that_are_over_is_given_back():
+    buffers = Buffers()
+    for size in range(1, 9):
+        buffers.take(size * raw_chunks.SECTOR)
+    assert len(buffers._free) == 2
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_a_matrix_past_the_cache(n_threads, tmp_path):
+    """Chunks long enough to be slabs of their own, and tiles that cross their ends."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((300, 3)) @ rng.random((3, 16_000)) + (rng.random((300, 16_000)) < 0.05)).astype("f4")
+    array = store(tmp_path / "x", X, chunks=(300, 1000))
+    source = OnDisk(RawChunks(array, direct=True), None, n_threads)
+    assert source._plan.lines == 1000 and source._plan.ahead == 2
+    tiles = source.tiles()
+    np.testing.assert_array_equal(np.vstack([tile.copy() for tile in source.stream(tiles)]), X.T)
+    expected = rw.decompose(X, rng=0, max_iter=5)
+    fit = rw.decompose(RawChunks(array, direct=True), rng=0, max_iter=5, n_threads=n_threads)
+    assert fit.objective == pytest.approx(expected.objective, rel=1e-6)
