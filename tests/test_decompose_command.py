@@ -23,8 +23,6 @@ import rankwolf as rw
 from rankwolf import files
 from rankwolf.cli import decompose as command
 from rankwolf.cli.main import main
-from rankwolf.report.outliers import Outliers, coloured
-from rankwolf.scaling import Scaling, observed_counts
 from rankwolf.sources import OnDisk
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -145,19 +143,6 @@ def test_columns_of_different_units(tmp_path):
     residual = np.nan_to_num(plain - a[0].to_numpy() - a[1].to_numpy())
     limits = json.loads((tmp_path / "a" / "summary.json").read_text())
     assert np.all(np.abs(residual) <= limits["lambda_S"] * np.array(limits["scale"]) * (1 + 1e-9))
-
-
-def test_scaling_of_odd_columns():
-    data = np.array(
-        [[1.0, 5.0, np.nan, 0.0], [2.0, 5.0, np.nan, 0.0], [np.nan, 5.0, np.nan, 0.0], [9.0, 5.0, np.nan, 8]]
-    )
-    scaling = Scaling.of(data)
-    np.testing.assert_allclose(scaling.centre, [2.0, 5.0, 0.0, 0.0])
-    np.testing.assert_allclose(scaling.scale, [1.482602, 1.0, 1.0, 2.0], rtol=1e-6)
-    np.testing.assert_allclose(scaling.restored(scaling.apply(data))[0:4], data)
-    rows, columns = observed_counts(data)
-    assert rows.tolist() == [3, 3, 2, 3]
-    assert columns.tolist() == [3, 4, 0, 4]
 
 
 def test_results_are_replaced_only_when_asked(tmp_path, capsys):
@@ -328,25 +313,6 @@ def test_the_story(tmp_path, capsys):
         r"80 × 11, \d+\.\d% missing: low-rank part of rank \d+, \d+ outliers; certified gap", printed
     )
     assert printed.rstrip().endswith("report.html")
-
-
-def test_the_profile_of_outliers():
-    dense = np.zeros((400, 500))
-    dense[3, 7], dense[3, 8], dense[200, 7], dense[399, 499] = -5.0, 1.0, 2.0, 0.5
-    labels = files.Labels(None, [f"r{k}" for k in range(400)])
-    outliers = Outliers(scipy.sparse.csr_array(dense), labels, np.full(400, 100), np.full(500, 400))
-    rows, columns = outliers.rows(), outliers.columns()
-    assert [line.name for line in rows] == ["r3", "r200", "r399"]
-    assert (rows[0].total, rows[0].share, rows[0].largest, rows[0].where) == (6.0, 0.02, -5.0, "column 7")
-    assert (columns[0].name, columns[0].where) == ("column 7", "r3")
-    assert outliers.places() == [(3, 7), (200, 7), (3, 8), (399, 499)]
-    assert outliers.map().shape == (160, 240)
-    assert outliers.map()[1, 3] == -5.0
-    assert outliers.map()[-1, -1] == 0.5
-    assert np.count_nonzero(outliers.map()) == 3
-    red, blue = coloured(np.array([[9.0, -9.0]]), 9.0)[0]
-    assert red[0] > red[2]
-    assert blue[2] > blue[0]
 
 
 def test_the_page_in_a_browser(tmp_path):

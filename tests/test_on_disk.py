@@ -128,7 +128,20 @@ def test_files_below_each_other(tmp_path):
         rw.decompose(tmp_path / "a.npy")
 
 
+@pytest.mark.parametrize("kind", ["f4", "f8", "u2"])
+def test_numbers_of_the_other_byte_order(kind, tmp_path):
+    X = scene(np.dtype(kind))
+    expected = rw.decompose(X, rng=0)
+    for data in (X.astype(f">{kind}"), memory_map(X.astype(f">{kind}"), tmp_path)):
+        fit = rw.decompose(data, rng=0)
+        assert fit.objective == pytest.approx(expected.objective, rel=1e-6)
+        assert fit.low_rank.dtype == expected.low_rank.dtype
+
+
 def test_bad_stores(tmp_path):
+    empty = h5py.File(tmp_path / "empty.h5", "w").create_dataset("nothing", data=h5py.Empty("f4"))
+    with pytest.raises(ValueError, match="'/nothing' is empty: it has a type but no shape"):
+        rw.decompose(empty)
     with pytest.raises(ValueError, match="two-dimensional"):
         rw.decompose(memory_map(np.zeros(5), tmp_path))
     with pytest.raises(ValueError, match="real numbers"):

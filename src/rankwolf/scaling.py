@@ -10,14 +10,17 @@ import numpy as np
 
 from rankwolf.files.writing import Rows
 from rankwolf.lowrank import Array
-from rankwolf.sources import Stored
+from rankwolf.sources import Stored, as_stored
+from rankwolf.sources.memory import Shares
+from rankwolf.sources.scratch import mapped_file
 from rankwolf.sources.sparse import is_sparse
-from rankwolf.sources.stored import Scaled
+from rankwolf.sources.stored import MappedArray, Scaled, turned_copy
 from rankwolf.storing import Part
 
 # Median of |x − median| of a standard normal x is 1/this.
 SIGMAS_OF_MEDIAN_DEVIATION = 1.482602218505602
-BLOCK_COLUMNS_BYTES = 2**27
+# Columns that are looked at together, with the copies that medians take.
+BLOCK_BYTES, COPIES = 2**29, 4
 # Enough for a median within a hundredth of the spread.
 MOST_ROWS = 20_000
 
@@ -39,13 +42,15 @@ class Scaling:
         return cls(None, None)
 
     @classmethod
-    def of(cls, data: Array | Stored) -> Scaling:
-        """From the columns of an array, NaN left out, some columns at a time; on the disk, from at most 20,000 rows."""
-        if isinstance(data, Stored) and data.shape[0] > MOST_ROWS:
-            data = data.rows(np.linspace(0, data.shape[0] - 1, MOST_ROWS).astype(int))
+    def of(cls, data: Array | Stored, max_memory: int | None = None) -> Scaling:
+        """From the columns, NaN left out, some columns at a time; on the disk, from at most 20,000 rows."""
+        most_bytes, grain = BLOCK_BYTES, 1
+        if isinstance(data, Stored):
+            most_bytes = min(Shares.of(max_memory, 0, 8, 1).reading, BLOCK_BYTES)
+            data, grain = _by_columns(data, most_bytes)
         m, n = data.shape
         centre, scale = np.zeros(n), np.ones(n)
-        step = max(1, BLOCK_COLUMNS_BYTES // (8 * max(1, m)))
+        step = grain * max(1, most_bytes // (8 * COPIES * max(1, m) * grain))
         for first in range(0, n, step):
             part = slice(first, min(first + step, n))
             columns = data.read(slice(0, m), part) if isinstance(data, Stored) else data[:, part]
@@ -85,6 +90,22 @@ class Scaling:
         return {"centre": self.centre.tolist(), "scale": self.scale.tolist()}
 
 
+def _by_columns(data: Stored, most_bytes: int) -> tuple[Stored, int]:
+    """At most 20,000 rows of it, and how many columns it takes to read none of it twice, which must fit."""
+    m, n = data.shape
+    if m > MOST_ROWS:
+        numbers = np.linspace(0, m - 1, MOST_ROWS).astype(int)
+        size = MOST_ROWS * n * data.dtype.itemsize
+        file = None if size <= most_bytes else mapped_file(size, "a sample of rows")
+        sample = np.empty(MOST_ROWS * n, data.dtype) if file is None else np.frombuffer(file, data.dtype)
+        data.rows(numbers, sample.reshape(MOST_ROWS, n), file)
+        return MappedArray(sample.reshape(MOST_ROWS, n), file), 1
+    grain = data.grain(1)
+    if COPIES * 8 * m * grain > most_bytes:
+        return turned_copy(data, 1, most_bytes), 1
+    return data, grain
+
+
 def _centre_and_scale(columns: Array) -> tuple[Array, Array]:
     unseen = np.isnan(columns).all(axis=0)
     columns[:, unseen] = 0.0
@@ -110,18 +131,18 @@ class _Scaled:
 def observed_counts(data: Any) -> tuple[Array, Array]:
     """How many entries of each row and of each column are there: not NaN or, of a sparse matrix, stored."""
     if is_sparse(data):
-        stored = ~np.isnan(data.data)
-        rows = np.repeat(np.arange(data.shape[0]), np.diff(data.indptr))
-        return np.bincount(rows[stored], minlength=data.shape[0]), np.bincount(
-            data.indices[stored], minlength=data.shape[1]
+        there = ~np.isnan(data.data)
+        numbers = np.repeat(np.arange(data.shape[0]), np.diff(data.indptr))
+        return np.bincount(numbers[there], minlength=data.shape[0]), np.bincount(
+            data.indices[there], minlength=data.shape[1]
         )
     m, n = data.shape
     if data.dtype.kind != "f":
         return np.full(m, n), np.full(n, m)
     in_rows, in_columns = np.zeros(m, int), np.zeros(n, int)
-    step = max(1, 2**22 // max(1, n))
-    for first in range(0, m, step):
-        there = ~np.isnan(data[first : first + step])
-        in_rows[first : first + step] = there.sum(axis=1)
-        in_columns += there.sum(axis=0)
+    stored = as_stored(data) or MappedArray(np.asarray(data))
+    for rows, columns in stored.portions():
+        there = ~np.isnan(stored.read(rows, columns))
+        in_rows[rows] += there.sum(axis=1)
+        in_columns[columns] += there.sum(axis=0)
     return in_rows, in_columns

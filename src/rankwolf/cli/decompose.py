@@ -134,7 +134,7 @@ def run(arguments: argparse.Namespace) -> int:
         bars.stage("read", None)
         matrix = read(arguments)
         values = matrix.values if (stored := as_stored(matrix.values)) is None else stored
-        scaling = Scaling.of(values) if arguments.standardize else Scaling.none()
+        scaling = Scaling.of(values, memory_limit(arguments)) if arguments.standardize else Scaling.none()
         clock.lap("read")
         bars.stage("solve", None)
         fit = solve(scaling.apply(values), arguments, bars)
@@ -310,7 +310,12 @@ def page(
     in_rows, in_columns = observed_counts(matrix.values)
     if matrix.is_sparse and arguments.implicit == "zeros":
         in_rows[:], in_columns[:] = matrix.shape[1], matrix.shape[0]
-    outliers = Outliers(fit.sparse.to_scipy(), matrix.labels, in_rows, in_columns)
+    outliers = Outliers(matrix.shape, matrix.labels, in_rows, in_columns)
+    if matrix.is_sparse:
+        outliers.add(slice(0, matrix.shape[0]), slice(0, matrix.shape[1]), fit.sparse.to_scipy())
+    else:
+        for part in fit.sparse.parts():
+            outliers.add(*part)
     low_rank = scaling.restored(fit.low_rank)
     cells = []
     for i, j in outliers.places():

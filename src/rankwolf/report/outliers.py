@@ -49,56 +49,92 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Outliers:
-    """S as compressed rows, with the names and the number of observed entries of each row and column."""
+class Totals:
+    """For each line of one side of S: Σ|S|, how many entries, the largest and where that is."""
 
-    matrix: scipy.sparse.csr_array
-    labels: Labels
-    observed_in_rows: Array
-    observed_in_columns: Array
+    total: Array
+    count: Array
+    largest: Array
+    where: Array
+
+    @classmethod
+    def of(cls, lines: int) -> Totals:
+        """Nothing yet."""
+        types = (np.float64, np.int64, np.float64, np.int64)
+        return cls(*(np.zeros(lines, dtype) for dtype in types))
+
+    def add(self, block: scipy.sparse.csr_array, first: int, across: int) -> None:
+        """The rows of a block; ``first`` is the number of its first row, ``across`` that of its first column."""
+        magnitudes, counts = np.abs(block.data), np.diff(block.indptr)
+        filled = np.flatnonzero(counts)
+        if not filled.size:
+            return
+        starts = block.indptr[filled]
+        self.total[first + filled] += np.add.reduceat(magnitudes, starts, dtype=np.float64)
+        self.count[first + filled] += counts[filled]
+        tops = np.maximum.reduceat(magnitudes, starts)
+        ties = np.flatnonzero(magnitudes == np.repeat(tops, counts[filled]))
+        places = ties[np.searchsorted(ties, starts)]  # the first of each row
+        larger = tops > np.abs(self.largest[first + filled])
+        lines, places = first + filled[larger], places[larger]
+        self.largest[lines] = block.data[places]
+        self.where[lines] = across + block.indices[places]
+
+    def lines(self, observed: Array, name: Any, other: Any) -> list[Line]:
+        """The largest, named."""
+        order = np.argsort(-self.total, kind="stable")[:LISTED]
+        return [
+            Line(
+                name(i), float(self.count[i] / max(1, observed[i])), float(self.total[i]),
+                float(self.largest[i]), other(int(self.where[i])),
+            )
+            for i in order.tolist() if self.count[i]
+        ]  # fmt: skip
+
+
+class Outliers:
+    """What a page says about S, added up from its parts; with the number of observed entries of each row and column."""
+
+    def __init__(
+        self, shape: tuple[int, int], labels: Labels, observed_in_rows: Array, observed_in_columns: Array
+    ) -> None:
+        self.shape, self.labels = shape, labels
+        self._observed = (observed_in_rows, observed_in_columns)
+        self._totals = (Totals.of(shape[0]), Totals.of(shape[1]))
+        self._cells: list[tuple[float, int, int]] = []
+        self._grid = (min(shape[0], MOST_ROWS), min(shape[1], MOST_COLUMNS))
+        self._high, self._low = np.zeros(self._grid), np.zeros(self._grid)
+
+    def add(self, rows: slice, columns: slice, entries: Any) -> None:
+        """One part of S, dense or sparse."""
+        block = scipy.sparse.csr_array(entries)
+        self._totals[0].add(block, rows.start, columns.start)
+        self._totals[1].add(scipy.sparse.csr_array(block.T), columns.start, rows.start)
+        places = rows.start + np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
+        across = columns.start + block.indices.astype(np.int64)
+        (height, width), (m, n) = self._grid, self.shape
+        cells = (places * height // m, across * width // n)
+        np.maximum.at(self._high, cells, block.data)
+        np.minimum.at(self._low, cells, block.data)
+        largest = np.argsort(-np.abs(block.data), kind="stable")[:LISTED]
+        found = [(-abs(float(block.data[k])), int(places[k]), int(across[k])) for k in largest]
+        self._cells = sorted(self._cells + found)[:LISTED]
 
     def rows(self) -> list[Line]:
         """The rows with the largest Σ|S|."""
-        return _lines(self.matrix, self.observed_in_rows, self.labels.row, self.labels.column)
+        return self._totals[0].lines(self._observed[0], self.labels.row, self.labels.column)
 
     def columns(self) -> list[Line]:
         """The columns with the largest Σ|S|."""
-        turned = self.matrix.T.tocsr()
-        return _lines(turned, self.observed_in_columns, self.labels.column, self.labels.row)
+        return self._totals[1].lines(self._observed[1], self.labels.column, self.labels.row)
 
     def places(self) -> list[tuple[int, int]]:
         """(row, column) of the largest entries."""
-        count = min(LISTED, self.matrix.nnz)
-        order = np.argsort(-np.abs(self.matrix.data), kind="stable")[:count]
-        rows = np.searchsorted(self.matrix.indptr, order, side="right") - 1
-        return [(int(i), int(self.matrix.indices[k])) for i, k in zip(rows, order, strict=True)]
+        return [(i, j) for _, i, j in self._cells]
 
     def map(self) -> Array:
         """S in at most 160 × 240 cells: of the entries in a cell, the one of largest magnitude."""
-        m, n = self.matrix.shape
-        height, width = min(m, MOST_ROWS), min(n, MOST_COLUMNS)
-        rows = np.repeat(np.arange(m), np.diff(self.matrix.indptr)) * height // m
-        cells = rows * width + self.matrix.indices.astype(np.int64) * width // n
-        high, low = np.zeros(height * width), np.zeros(height * width)
-        np.maximum.at(high, cells, self.matrix.data)
-        np.minimum.at(low, cells, self.matrix.data)
-        return np.where(high >= -low, high, low).reshape(height, width)
-
-
-def _lines(matrix: scipy.sparse.csr_array, observed: Array, name: Any, other: Any) -> list[Line]:
-    magnitudes = abs(matrix)
-    totals = np.asarray(magnitudes.sum(axis=1), np.float64).ravel()
-    counts = np.diff(matrix.indptr)
-    lines = []
-    for i in np.argsort(-totals, kind="stable")[:LISTED]:
-        entries = slice(int(matrix.indptr[i]), int(matrix.indptr[i + 1]))
-        if not counts[i]:
-            break
-        top = entries.start + int(np.argmax(np.abs(matrix.data[entries])))
-        share = float(counts[i] / max(1, observed[i]))
-        place = other(int(matrix.indices[top]))
-        lines.append(Line(name(int(i)), share, float(totals[i]), float(matrix.data[top]), place))
-    return lines
+        return np.where(self._high >= -self._low, self._high, self._low)
 
 
 def coloured(values: Array, limit: float) -> Array:
@@ -112,7 +148,7 @@ def heat_map(outliers: Outliers) -> Markup:
     """The map as a chart with the names or numbers of rows and columns."""
     from markupsafe import Markup
 
-    (m, n), values = outliers.matrix.shape, outliers.map()
+    (m, n), values = outliers.shape, outliers.map()
     found = np.abs(values[values != 0.0])
     limit = float(np.quantile(found, 0.99)) if found.size else 1.0
     named = n <= NAMED_COLUMNS

@@ -50,12 +50,12 @@ class InMemory(Source):
 
 def tile_type(stored: np.dtype[Any]) -> np.dtype[Any]:
     """float32 where it holds every number of the stored type, else float64."""
-    return np.dtype(np.float32 if stored in SINGLE else np.float64)
+    return np.dtype(np.float32 if stored.newbyteorder("=") in SINGLE else np.float64)
 
 
 def safe_type(source: Source, stored: np.dtype[Any]) -> np.dtype[Any]:
     """The type that tiles should have: float64 for float32 numbers whose squares float32 cannot hold."""
-    if source.dtype == np.float32 and stored == np.float32:
+    if source.dtype == np.float32 and stored.newbyteorder("=") == np.float32:
         scale = source.summary.largest
         if scale and not _SAFE_SINGLE[0] < scale < _SAFE_SINGLE[1]:
             return np.dtype(np.float64)

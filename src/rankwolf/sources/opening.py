@@ -20,6 +20,8 @@ def as_stored(X: Any) -> Stored | None:
         # Pages of a copy-on-write map may hold what is nowhere else.
         return MappedArray(X, None if X.mode == "c" else mapped)
     if _class_of(X) == ("h5py", "Dataset"):
+        if X.shape is None:
+            raise ValueError(f"The HDF5 dataset {X.name!r} is empty: it has a type but no shape.")
         return Dataset(X)
     if _class_of(X) == ("zarr", "Array"):
         return RawChunks(X) if is_raw(X) else Dataset(X)

@@ -77,13 +77,19 @@ class Stored(ABC):
             for left in range(0, n, width):
                 yield slice(top, min(top + height, m)), slice(left, min(left + width, n))
 
-    def rows(self, numbers: Array) -> Array:
-        """Some rows, by their numbers in ascending order; chunks that hold none of them are not read."""
-        found = np.empty((numbers.size, self.shape[1]), self.dtype)
+    def rows(self, numbers: Array, found: Array | None = None, mapped: mmap.mmap | None = None) -> Array:
+        """Some rows, by their numbers in ascending order; chunks that hold none of them are not read.
+
+        Into ``found`` where that is given, which may be a map of a file.
+        """
+        if found is None:
+            found = np.empty((numbers.size, self.shape[1]), self.dtype)
         for rows, columns in self.portions():
             first, last = np.searchsorted(numbers, (rows.start, rows.stop))
             if first < last:
                 found[first:last, columns] = self.read(rows, columns)[numbers[first:last] - rows.start]
+                if mapped is not None:
+                    give_back(mapped, 0, found.nbytes)
         return found
 
 

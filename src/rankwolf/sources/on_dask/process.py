@@ -57,9 +57,15 @@ def _freed_memory_kept() -> Iterator[None]:
     try:
         yield
     finally:
-        _set_thresholds(
-            *(int(os.environ.get(name, DEFAULT_THRESHOLD)) for name in (TRIM_VARIABLE, MMAP_VARIABLE))
-        )
+        _set_thresholds(_threshold(TRIM_VARIABLE), _threshold(MMAP_VARIABLE))
+
+
+def _threshold(variable: str) -> int:
+    """What glibc made of it when the process started: what is no number, it passes over."""
+    try:
+        return int(os.environ[variable], 0)
+    except (KeyError, ValueError):
+        return DEFAULT_THRESHOLD
 
 
 def _set_thresholds(trim: int, mapped: int) -> None:

@@ -1,0 +1,113 @@
+"""Medians and spreads of columns, and counts of what is there, from memory and from any layout on the disk."""
+
+from __future__ import annotations
+
+import h5py
+import numpy as np
+import pytest
+import zarr
+
+from rankwolf import scaling as module
+from rankwolf.scaling import Scaling, observed_counts
+from rankwolf.sources import Stored, as_stored
+
+
+def test_scaling_of_odd_columns():
+    data = np.array(
+        [[1.0, 5.0, np.nan, 0.0], [2.0, 5.0, np.nan, 0.0], [np.nan, 5.0, np.nan, 0.0], [9.0, 5.0, np.nan, 8]]
+    )
+    scaling = Scaling.of(data)
+    np.testing.assert_allclose(scaling.centre, [2.0, 5.0, 0.0, 0.0])
+    np.testing.assert_allclose(scaling.scale, [1.482602, 1.0, 1.0, 2.0], rtol=1e-6)
+    np.testing.assert_allclose(scaling.restored(scaling.apply(data))[0:4], data)
+    rows, columns = observed_counts(data)
+    assert rows.tolist() == [3, 3, 2, 3]
+    assert columns.tolist() == [3, 4, 0, 4]
+
+
+def with_gaps(shape):
+    rng = np.random.default_rng(0)
+    data = (
+        rng.standard_normal(shape) * rng.uniform(0.1, 9.0, shape[1]) + rng.uniform(-9.0, 9.0, shape[1])
+    ).astype("f4")
+    data[rng.random(shape) < 0.2] = np.nan
+    return data
+
+
+def memory_map(folder, data, **layout):
+    np.save(folder / "x.npy", data)
+    return np.load(folder / "x.npy", mmap_mode="r")
+
+
+def hdf5(folder, data, **layout):
+    return h5py.File(folder / "x.h5", "w").create_dataset("x", data=data, **layout)
+
+
+def zarr_array(folder, data, **layout):
+    return zarr.create_array(str(folder / "x.zarr"), data=data, **layout)
+
+
+LAYOUTS = {
+    "map": (memory_map, {}), "frames": (hdf5, {"chunks": (1, 700)}), "columns": (zarr_array, {"chunks": (90, 10)}),
+    "squares": (zarr_array, {"chunks": (20, 50), "compressors": None}), "whole": (hdf5, {}),
+}  # fmt: skip
+
+
+class Once(Stored):
+    """Counts how often each entry is read."""
+
+    def __init__(self, stored):
+        super().__init__(stored.shape, stored.dtype)
+        self._stored, self.overhead, self.reads = stored, stored.overhead, np.zeros(stored.shape, int)
+
+    def grain(self, axis):
+        return self._stored.grain(axis)
+
+    def read(self, rows, columns):
+        for start, side, axis in ((rows.start, rows.stop, 0), (columns.start, columns.stop, 1)):
+            grain = self.grain(axis)
+            assert start % grain == 0 and (side % grain == 0 or side == self.shape[axis])
+        self.reads[rows, columns] += 1
+        return self._stored.read(rows, columns)
+
+
+@pytest.mark.parametrize("small", [False, True], ids=["room", "little room"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_from_the_disk_as_from_memory(layout, small, tmp_path, monkeypatch):
+    """No chunk is taken apart twice, however little room there is."""
+    data = with_gaps((90, 700))
+    expected = Scaling.of(data)
+    if small:
+        monkeypatch.setattr(module, "BLOCK_BYTES", 90 * 8 * 4 * 16)
+    write, how = LAYOUTS[layout]
+    stored = as_stored(write(tmp_path, data, **how))
+    counted = stored if layout in ("map", "whole") else Once(stored)
+    found = Scaling.of(counted)
+    np.testing.assert_array_equal(found.centre, expected.centre)
+    np.testing.assert_array_equal(found.scale, expected.scale)
+    if isinstance(counted, Once):
+        np.testing.assert_array_equal(counted.reads, 1)
+
+
+@pytest.mark.parametrize("small", [False, True], ids=["in memory", "in a file"])
+def test_many_rows_are_sampled(small, tmp_path, monkeypatch):
+    data = with_gaps((1000, 30))
+    monkeypatch.setattr(module, "MOST_ROWS", 100)
+    if small:
+        monkeypatch.setattr(module, "BLOCK_BYTES", 4000)
+    found = Scaling.of(as_stored(zarr_array(tmp_path, data, chunks=(64, 30))))
+    expected = Scaling.of(data[np.linspace(0, 999, 100).astype(int)])
+    np.testing.assert_array_equal(found.centre, expected.centre)
+    np.testing.assert_array_equal(found.scale, expected.scale)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_counts_from_the_disk_read_every_chunk_once(layout, tmp_path, monkeypatch):
+    monkeypatch.setattr("rankwolf.sources.stored.PORTION_BYTES", 20_000)
+    data = with_gaps((90, 700))
+    write, how = LAYOUTS[layout]
+    counted = Once(as_stored(write(tmp_path, data, **how)))
+    rows, columns = observed_counts(counted)
+    np.testing.assert_array_equal(rows, np.sum(~np.isnan(data), axis=1))
+    np.testing.assert_array_equal(columns, np.sum(~np.isnan(data), axis=0))
+    np.testing.assert_array_equal(counted.reads, 1)
