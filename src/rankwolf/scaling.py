@@ -51,10 +51,10 @@ class Scaling:
         m, n = data.shape
         centre, scale = np.zeros(n), np.ones(n)
         step = grain * max(1, most_bytes // (8 * COPIES * max(1, m) * grain))
-        for first in range(0, n, step):
+        for first in range(0, n if m else 0, step):
             part = slice(first, min(first + step, n))
             columns = data.read(slice(0, m), part) if isinstance(data, Stored) else data[:, part]
-            centre[part], scale[part] = _centre_and_scale(np.array(columns, np.float64))
+            centre[part], scale[part] = _centre_and_scale(columns)
         return cls(centre, scale)
 
     def apply(self, data: Any) -> Any:
@@ -107,13 +107,21 @@ def _by_columns(data: Stored, most_bytes: int) -> tuple[Stored, int]:
 
 
 def _centre_and_scale(columns: Array) -> tuple[Array, Array]:
-    unseen = np.isnan(columns).all(axis=0)
-    columns[:, unseen] = 0.0
-    centre = np.nanmedian(columns, axis=0)
-    deviations = np.abs(columns - centre)
-    scale = SIGMAS_OF_MEDIAN_DEVIATION * np.nanmedian(deviations, axis=0)
-    scale = np.where(scale > 0.0, scale, np.nanmean(deviations, axis=0))
+    lines = np.ascontiguousarray(columns.T, np.float64)
+    lines[np.isnan(lines).all(axis=1)] = 0.0
+    centre = _medians(lines)
+    deviations = np.abs(lines - centre[:, None])
+    scale = SIGMAS_OF_MEDIAN_DEVIATION * _medians(deviations)
+    flat = scale == 0.0
+    scale[flat] = np.nanmean(deviations[flat], axis=1)
     return centre, np.where(scale > 0.0, scale, 1.0)
+
+
+def _medians(lines: Array) -> Array:
+    """Of each row, NaN left out; each has a number. NumPy's nanmedian is ten times slower."""
+    ascending = np.sort(lines, axis=1)  # NaN come last
+    counts, numbers = np.count_nonzero(lines == lines, axis=1), np.arange(len(lines))
+    return np.asarray((ascending[numbers, (counts - 1) // 2] + ascending[numbers, counts // 2]) / 2.0)
 
 
 class _Scaled:
