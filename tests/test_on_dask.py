@@ -216,21 +216,23 @@ def test_tasks_have_names_that_say_what_they_do(client):
     assert "rankwolf_describe" in names
 
 
-@pytest.mark.parametrize("method", ["hybrid", "fw-t"])
-def test_many_partitions_are_added_up_in_a_tree(method, client, monkeypatch):
-    """Forty tasks, five that add up eight answers each, and five sums that come to the client."""
-    monkeypatch.setattr(chunks, "MOST_PER_THREAD", 20)
+@pytest.mark.parametrize(
+    ("method", "partitions", "adds"), [("hybrid", 40, 5), ("fw-t", 40, 5), ("hybrid", 80, 12)]
+)
+def test_many_partitions_are_added_up_in_a_tree(method, partitions, adds, client, monkeypatch):
+    """Forty tasks, five that add up eight answers each, five sums for the client; of eighty, ten and two."""
+    monkeypatch.setattr(chunks, "MOST_PER_THREAD", partitions // 2)
     X = scene(shape=(2000, 30))
     expected = rw.decompose(X, **settings(method))
     with distributed.get_task_stream(client) as stream:
-        fit = rw.decompose(as_dask(X, 50), **settings(method))
+        fit = rw.decompose(as_dask(X, 2000 // partitions), **settings(method))
     assert fit.objective == pytest.approx(expected.objective, rel=1e-6)
     names = [distributed.utils.key_split(task["key"]) for task in stream.data]
-    assert names.count("rankwolf_describe") == 40
+    assert names.count("rankwolf_describe") == partitions
     summed = {"rankwolf_describe", "rankwolf_hybrid_pass", "rankwolf_move_residual", "rankwolf_align_atom"}
-    passes = sum(name in summed for name in names) // 40
-    assert names.count("rankwolf_add") >= 5 * passes
-    assert names.count("rankwolf_add") == 5 * fit.passes
+    passes = sum(name in summed for name in names) // partitions
+    assert names.count("rankwolf_add") >= adds * passes
+    assert names.count("rankwolf_add") == adds * fit.passes
     assert fit.low_rank.rank == expected.low_rank.rank
 
 

@@ -169,7 +169,8 @@ def heat_map(outliers: Outliers) -> Markup:
     for j in _spread(n, n if named else 9):
         x, y = left + (j + 0.5) * width / n, top + height + 14
         name = _short(outliers.labels.column(j), 17)
-        turned = f'transform="rotate(-45 {x:.1f} {y})" text-anchor="end"' if named else 'text-anchor="middle"'
+        middle = 'text-anchor="end"' if j == n - 1 > 0 else 'text-anchor="middle"'
+        turned = f'transform="rotate(-45 {x:.1f} {y})" text-anchor="end"' if named else middle
         parts.append(f'<text class="tick" x="{x:.1f}" y="{y}" {turned}>{name}</text>')
     return Markup("".join([*parts, "</svg>"]))
 

@@ -198,10 +198,14 @@ class Cluster(Workers):
             return
         from distributed import wait
 
+        done = 0
         while True:
             try:
                 wait(self._rows, timeout=LOOK_EVERY)
             except TimeoutError:
+                done, before = sum(future.done() for future in self._rows), done
+                if done > before:
+                    self._paused = {}  # one worker's rest does not stop the others
                 self._look()
             for future in self._rows:
                 _raise_if_failed(future)
@@ -256,7 +260,8 @@ class Cluster(Workers):
             self._check_scheduler()
             workers = self._asked(partial(self._client.scheduler_info, n_workers=-1))["workers"]
             status = {address: worker["status"] for address, worker in workers.items()}
-            self._count_pauses([home for home in set(self._homes) if status.get(home) == "paused"])
+            # Until the partitions have their homes, any worker may be about to get one.
+            self._count_pauses([home for home in set(self._homes or status) if status.get(home) == "paused"])
             if "running" in status.values():
                 return set(workers)
             if time.monotonic() - started > WITHOUT_WORKERS:
