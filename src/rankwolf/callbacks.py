@@ -67,10 +67,10 @@ class LogTable:
 
 
 class ProgressBar:
-    """A progress bar: passes, objective, gap, rank, speed of reading, time gone and left; needs rich (``report``).
+    """A progress bar: passes, objective or speed of reading, gap, rank, time left; needs rich (``report``).
 
     With ``tol`` the bar fills as the gap falls to it, on a logarithmic scale; without it the bar only shows that work
-    goes on. It is drawn inside a ``with`` block, which also takes it off the screen::
+    goes on, and for how long by now. It is drawn inside a ``with`` block, which also takes it off the screen::
 
         with ProgressBar(tol=1e-3) as bar:
             fit = rw.decompose(X, tol=1e-3, callback=bar)
@@ -88,7 +88,6 @@ class ProgressBar:
             from rich.progress import (
                 BarColumn,
                 Progress,
-                SpinnerColumn,
                 TextColumn,
                 TimeElapsedColumn,
                 TimeRemainingColumn,
@@ -98,10 +97,11 @@ class ProgressBar:
                 "ProgressBar needs the package 'rich'. Install it with: pip install 'rankwolf[report]'",
                 name="rich",
             ) from error
-        left = () if self._tol is None else (TextColumn("left"), TimeRemainingColumn())
-        self._progress = Progress(
-            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=24),
-            TextColumn("{task.fields[state]}"), TimeElapsedColumn(), *left, console=self._console,
+        left = TimeRemainingColumn(compact=True, elapsed_when_finished=True)
+        clock = (TimeElapsedColumn(),) if self._tol is None else (TextColumn("left"), left)
+        self._progress = Progress(  # all of it in 80 characters
+            TextColumn("{task.description}"), BarColumn(bar_width=8),
+            TextColumn("{task.fields[state]}"), *clock, console=self._console,
         )  # fmt: skip
         self._first_gap = None
         self._task = self._progress.add_task(self._label, total=None, state="")
@@ -139,12 +139,12 @@ class ProgressBar:
 
 
 def describe(record: Record) -> str:
-    """One record in a few words."""
+    """One record in less than 50 characters; the speed of reading takes the place of the objective."""
     gap = f"{record.relative_gap:.2%}" if isfinite(record.relative_gap) else "unknown"
-    words = f"pass {record.passes}, objective {record.objective:.5g}, gap {gap}, rank {record.rank}"
     if record.bytes_read and record.seconds > 0.0:
-        words += f", {record.bytes_read / record.seconds / 1e6:,.0f} MB/s read"
-    return words
+        speed = record.bytes_read / record.seconds / 1e6
+        return f"pass {record.passes}, gap {gap}, rank {record.rank}, {speed:,.0f} MB/s"
+    return f"pass {record.passes}, objective {record.objective:.5g}, gap {gap}, rank {record.rank}"
 
 
 def combine(*callbacks: Callable[[Record], object]) -> Callable[[Record], bool]:
