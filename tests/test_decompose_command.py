@@ -347,3 +347,13 @@ def test_the_page_in_a_browser(tmp_path):
         assert box["width"] > 800
         assert box["height"] > 100
         browser.close()
+
+
+@pytest.mark.parametrize(
+    ("delta", "words"), [("1e-5", "rank 30 of at most 30"), ("100", "low-rank part is zero")]
+)
+def test_weights_that_do_not_fit_are_said(delta, words, tmp_path, capsys):
+    np.save(tmp_path / "noise.npy", np.random.default_rng(0).standard_normal((60, 30)))
+    assert run(tmp_path / "noise.npy", "-o", tmp_path / "out", "--delta", delta, "--max-seconds", 5) == 0
+    assert words in capsys.readouterr().err
+    assert words in json.loads((tmp_path / "out" / "summary.json").read_text())["warnings"][0]

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 KINDS = ("npy", "npz", "mat", "mat73", "csv", "tsv", "parquet", "hdf5", "zarr")
 LOW_RANK, OUTLIERS = "low_rank", "outliers"
+# A table with fewer columns may well need half of them.
+DOUBTFUL_SIDE = 20
 
 
 def add_parser(subparsers: Any) -> None:
@@ -152,7 +154,7 @@ def run(arguments: argparse.Namespace) -> int:
                 )
     if arguments.force:
         remove_stale(target, {*names, *(["report.html"] if arguments.report else [])})
-    for text in matrix.warnings:
+    for text in summary["warnings"]:
         warn(f"warning: {text}")
     for line in story(summary, target, arguments.report):
         output.say(line)
@@ -295,8 +297,21 @@ def summarize(
         **fit.as_dict(),
         "seconds": {**seconds, "total": sum(seconds.values())},
         "peak_memory_bytes": peak_memory(),
-        "warnings": list(matrix.warnings),
+        "warnings": [*matrix.warnings, *doubts(fit)],
     }
+
+
+def doubts(fit: Decomposition) -> list[str]:
+    """A sentence where the weights do not fit the data: noise in L, or nothing in it."""
+    rank, most = fit.low_rank.rank, min(fit.low_rank.shape)
+    if rank == 0:
+        return ["The low-rank part is zero: the weights are too large for this data. Give a smaller --delta."]
+    if most >= DOUBTFUL_SIDE and rank > most / 2:
+        return [
+            f"The low-rank part has rank {rank} of at most {most}, so most of it is noise: the weights are too small for "
+            "this data. Give a larger --delta."
+        ]
+    return []
 
 
 def page(
