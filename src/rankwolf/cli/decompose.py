@@ -308,8 +308,8 @@ def doubts(fit: Decomposition) -> list[str]:
         return ["The low-rank part is zero: the weights are too large for this data. Give a smaller --delta."]
     if most >= DOUBTFUL_SIDE and rank > most / 2:
         return [
-            f"The low-rank part has rank {rank} of at most {most}, so most of it is noise: the weights are too small for "
-            "this data. Give a larger --delta."
+            f"The low-rank part has rank {rank} of at most {most}, so most of it is noise: the weights are too small "
+            "for this data. Give a larger --delta."
         ]
     return []
 
