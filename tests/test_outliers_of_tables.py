@@ -70,3 +70,12 @@ def test_dense_and_sparse_parts_say_the_same():
         outliers.add(slice(0, 300), slice(0, 400), part)
         found.append((outliers.rows(), outliers.columns(), outliers.places(), outliers.map().tolist()))
     assert found[0] == found[1]
+
+
+def test_zeros_that_are_stored_are_no_outliers():
+    zeros = scipy.sparse.csr_array(
+        (np.array([0.0, 2.0]), np.array([0, 1]), np.array([0, 1, 2])), shape=(2, 2)
+    )
+    outliers = Outliers((2, 2), files.Labels(None, None), np.full(2, 2), np.full(2, 2))
+    outliers.add(slice(0, 2), slice(0, 2), zeros)
+    assert (len(outliers.rows()), len(outliers.columns()), outliers.places()) == (1, 1, [(1, 1)])

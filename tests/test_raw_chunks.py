@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -127,9 +132,13 @@ def test_arrays_in_memory_and_inside_groups(tmp_path):
     np.testing.assert_array_equal(as_stored(array).lines(0, 0, 32), data)
 
 
-def test_numbers_of_the_other_byte_order(tmp_path):
+@pytest.mark.parametrize("reopened", [False, True])
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_numbers_of_the_other_byte_order(zarr_format, reopened, tmp_path):
+    """Of format 3 it is the codec that says how the bytes lie, whatever the type of the array says."""
     data = numbers((32, 32), "float32")
-    array = store(tmp_path / "x", data.astype(">f4"), zarr_format=2)
+    array = store(tmp_path / "x", data.astype(">f4"), zarr_format=zarr_format)
+    array = zarr.open_array(str(tmp_path / "x"), mode="r") if reopened else array
     assert is_raw(array)
     np.testing.assert_array_equal(as_stored(array).lines(0, 0, 32), data)
 
@@ -147,11 +156,117 @@ def test_memory_is_used_again_but_not_while_it_is_looked_at():
     assert address in [array.ctypes.data for array in both]
 
 
-def test_memory_of_sizes_that_are_over_is_given_back():
+def test_no_more_memory_is_kept_than_a_few_blocks_need(monkeypatch):
+    monkeypatch.setattr(raw_chunks, "KEPT_BYTES", 10 * raw_chunks.SECTOR)
     buffers = Buffers()
-    for size in range(1, 9):
-        buffers.take(size * raw_chunks.SECTOR)
-    assert len(buffers._free) == 2
+    held = [buffers.take(size * raw_chunks.SECTOR) for size in (4, 4, 4, 11, 1)]
+    assert buffers._kept == 0
+    del held
+    assert buffers._kept == sum(map(len, buffers._free)) <= raw_chunks.KEPT_BYTES
+
+
+def test_buffers_of_many_threads():
+    buffers, wrong = Buffers(), []
+
+    def use(seed):
+        rng = np.random.default_rng(seed)
+        for _ in range(400):
+            array = buffers.take(int(rng.integers(1, 6)) * raw_chunks.SECTOR)
+            array[:] = seed
+            time.sleep(0)
+            wrong.extend([seed] * int(np.any(array != seed)))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=use, args=(seed,)) for seed in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not wrong
+    assert buffers._kept == sum(map(len, buffers._free))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_children_do_not_share_buffers(tmp_path):
+    array = Buffers()
+    array.take(raw_chunks.SECTOR)[:] = 0  # free again, in the pool of the parent and of the child
+    child = os.fork()
+    if child == 0:
+        array.take(raw_chunks.SECTOR)[:] = 9
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert not array.take(raw_chunks.SECTOR).any()
+
+
+def test_a_short_read_past_the_cache_is_made_again(tmp_path, monkeypatch):
+    array = store(tmp_path / "x", numbers((64, 64), "float32"), chunks=(64, 64))
+    monkeypatch.setattr(os, "readv", lambda file, buffers: 512)
+    np.testing.assert_array_equal(RawChunks(array, direct=True).lines(0, 0, 64), array[...])
+
+
+def test_a_few_rows_of_column_chunks_take_no_more_than_their_own_memory(tmp_path):
+    array = store(tmp_path / "x", numbers((100, 400), "float32"), chunks=(100, 10))
+    row = as_stored(array).read(slice(3, 4), slice(0, 400))
+    np.testing.assert_array_equal(row, array[3:4])
+    assert row.base.size == raw_chunks.SECTOR  # bytes, the smallest piece there is
+
+
+def test_the_store_moves_or_goes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = numbers((64, 64), "float32")
+    store("x", data)
+    stored = as_stored(zarr.open_array("x", mode="r"))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    np.testing.assert_array_equal(stored.lines(0, 0, 64), data)
+    shutil.rmtree(tmp_path / "x")
+    with pytest.raises(ValueError, match="No such file"):
+        stored.lines(0, 0, 64)
+
+
+LIMITED = """
+import sys
+import rankwolf as rw, zarr, numpy as np
+from rankwolf.files.memory import peak_memory
+from rankwolf.sources.memory import resident_memory
+rw.decompose(np.eye(30), max_iter=1)
+limit = resident_memory() + 130_000_000
+fit = rw.decompose(zarr.open_array(sys.argv[1], mode="r"), max_memory=limit, max_iter=2, rng=0, delta=1e-2)
+fit.sparse[0:1]
+print(peak_memory(), limit)
+"""
+
+
+@pytest.mark.parametrize("compressors", [None, "auto"], ids=["raw", "compressed"])
+@pytest.mark.parametrize(
+    ("shape", "chunks"),
+    [((60_000, 800), (500, 800)), ((400, 120_000), (400, 500)), ((100, 400_000), (400, 2000))],
+    ids=["tall", "wide", "larger than the matrix"],
+)
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems count resident memory differently")
+def test_the_limit_is_kept(shape, chunks, compressors, tmp_path):
+    """190 MB, 130 MB to work with."""
+    array = zarr.create_array(
+        str(tmp_path / "x"), shape=shape, dtype="f4", chunks=chunks, compressors=compressors, fill_value=1.0
+    )
+    rng = np.random.default_rng(0)
+    step = chunks[0] if shape[0] > shape[1] else chunks[1]
+    for first in range(0, max(shape), step):
+        part = rng.random((step, min(shape)), np.float32)
+        part += np.arange(min(shape), dtype=np.float32)
+        if shape[0] > shape[1]:
+            array[first : first + step] = part
+        else:
+            array[:, first : first + step] = part.T
+    words = [sys.executable, "-c", LIMITED, str(tmp_path / "x")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stderr
+    peak, limit = map(int, done.stdout.split())
+    assert peak <= limit
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])

@@ -49,6 +49,7 @@ def zarr_array(folder, data, **layout):
 
 LAYOUTS = {
     "map": (memory_map, {}), "frames": (hdf5, {"chunks": (1, 700)}), "columns": (zarr_array, {"chunks": (90, 10)}),
+    "wide columns": (zarr_array, {"chunks": (90, 80)}),
     "squares": (zarr_array, {"chunks": (20, 50), "compressors": None}), "whole": (hdf5, {}),
 }  # fmt: skip
 
@@ -77,8 +78,8 @@ def test_from_the_disk_as_from_memory(layout, small, tmp_path, monkeypatch):
     """No chunk is taken apart twice, however little room there is."""
     data = with_gaps((90, 700))
     expected = Scaling.of(data)
-    if small:
-        monkeypatch.setattr(module, "BLOCK_BYTES", 90 * 8 * 4 * 16)
+    if small:  # for 80 columns and what reading takes beside them, or for medians of 32
+        monkeypatch.setattr(module, "BLOCK_BYTES", 90 * 8 * 4 * 32 * 2)
     write, how = LAYOUTS[layout]
     stored = as_stored(write(tmp_path, data, **how))
     counted = stored if layout in ("map", "whole") else Once(stored)
@@ -111,3 +112,26 @@ def test_counts_from_the_disk_read_every_chunk_once(layout, tmp_path, monkeypatc
     np.testing.assert_array_equal(rows, np.sum(~np.isnan(data), axis=1))
     np.testing.assert_array_equal(columns, np.sum(~np.isnan(data), axis=0))
     np.testing.assert_array_equal(counted.reads, 1)
+
+
+def test_chunks_that_leave_no_room(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "BLOCK_BYTES", 200_000)
+    stored = as_stored(zarr_array(tmp_path, with_gaps((90, 700)), chunks=(90, 700)))
+    with pytest.raises(
+        ValueError, match=r"too little memory to standardize .* in chunks of shape \(90, 700\)"
+    ):
+        Scaling.of(stored)
+
+
+def test_infinite_entries_stay_for_the_solver_to_refuse():
+    data = with_gaps((60, 4))
+    data[3, 0] = data[:40, 1] = data[:, 2] = np.inf
+    data[5, 3] = -np.inf
+    scaling = Scaling.of(data)
+    assert np.all(np.isfinite(scaling.centre)) and np.all(np.isfinite(scaling.scale))
+    np.testing.assert_array_equal(np.isinf(scaling.apply(data)), np.isinf(data))
+
+
+def test_the_type_of_the_other_byte_order():
+    data = with_gaps((60, 4))
+    assert Scaling.of(data).apply(data.astype(">f4")).dtype == np.float32

@@ -44,17 +44,19 @@ class Scaling:
     @classmethod
     def of(cls, data: Array | Stored, max_memory: int | None = None) -> Scaling:
         """From the columns, NaN left out, some columns at a time; on the disk, from at most 20,000 rows."""
-        most_bytes, grain = BLOCK_BYTES, 1
+        most_bytes, step = BLOCK_BYTES, data.shape[1]
         if isinstance(data, Stored):
             most_bytes = min(Shares.of(max_memory, 0, 8, 1).reading, BLOCK_BYTES)
-            data, grain = _by_columns(data, most_bytes)
+            data, step = _by_columns(data, most_bytes // 2)
         m, n = data.shape
         centre, scale = np.zeros(n), np.ones(n)
-        step = grain * max(1, most_bytes // (8 * COPIES * max(1, m) * grain))
-        for first in range(0, n if m else 0, step):
-            part = slice(first, min(first + step, n))
-            columns = data.read(slice(0, m), part) if isinstance(data, Stored) else data[:, part]
-            centre[part], scale[part] = _centre_and_scale(columns)
+        finer = max(1, most_bytes // (2 * COPIES * 8 * max(1, m)))
+        for first in range(0, n if m else 0, max(1, step)):
+            last = min(first + step, n)
+            columns = data.read(slice(0, m), slice(first, last)) if isinstance(data, Stored) else data
+            for start in range(first, last, finer):
+                part = slice(start, min(start + finer, last))
+                centre[part], scale[part] = _centre_and_scale(columns[:, start - first : part.stop - first])
         return cls(centre, scale)
 
     def apply(self, data: Any) -> Any:
@@ -63,7 +65,7 @@ class Scaling:
             return data
         if isinstance(data, Stored):
             return Scaled(data, self.centre, self.scale)
-        dtype = np.float32 if data.dtype == np.float32 else np.float64
+        dtype = np.float32 if data.dtype.newbyteorder("=") == np.float32 else np.float64
         return ((data - self.centre) / self.scale).astype(dtype, copy=False)
 
     def restored(self, part: Rows) -> Rows:
@@ -91,7 +93,7 @@ class Scaling:
 
 
 def _by_columns(data: Stored, most_bytes: int) -> tuple[Stored, int]:
-    """At most 20,000 rows of it, and how many columns it takes to read none of it twice, which must fit."""
+    """At most 20,000 rows of it, and how many columns at a time can be read, with none of it read twice."""
     m, n = data.shape
     if m > MOST_ROWS:
         numbers = np.linspace(0, m - 1, MOST_ROWS).astype(int)
@@ -99,15 +101,27 @@ def _by_columns(data: Stored, most_bytes: int) -> tuple[Stored, int]:
         file = None if size <= most_bytes else mapped_file(size, "a sample of rows")
         sample = np.empty(MOST_ROWS * n, data.dtype) if file is None else np.frombuffer(file, data.dtype)
         data.rows(numbers, sample.reshape(MOST_ROWS, n), file)
-        return MappedArray(sample.reshape(MOST_ROWS, n), file), 1
+        return _with_step(MappedArray(sample.reshape(MOST_ROWS, n), file), 1, most_bytes)
     grain = data.grain(1)
-    if COPIES * 8 * m * grain > most_bytes:
-        return turned_copy(data, 1, most_bytes), 1
-    return data, grain
+    if (1.0 + data.overhead) * m * grain * data.dtype.itemsize <= most_bytes:
+        return _with_step(data, grain, most_bytes)
+    if (2.0 + data.overhead) * data.grain(0) * n * data.dtype.itemsize <= most_bytes:
+        return _with_step(turned_copy(data, 1, most_bytes), 1, most_bytes)
+    raise ValueError(
+        f"There is too little memory to standardize a matrix of shape {data.shape} in chunks of shape "
+        f"{(data.grain(0), grain)}. Raise --max-memory, or store the matrix in smaller chunks."
+    )
+
+
+def _with_step(data: Stored, grain: int, most_bytes: int) -> tuple[Stored, int]:
+    column_bytes = (1.0 + data.overhead) * max(1, data.shape[0]) * data.dtype.itemsize
+    return data, grain * max(1, int(most_bytes / (column_bytes * grain)))
 
 
 def _centre_and_scale(columns: Array) -> tuple[Array, Array]:
-    lines = np.ascontiguousarray(columns.T, np.float64)
+    """Of what is finite; an infinite entry stays one, for the solver to refuse."""
+    lines = np.array(columns.T, np.float64, order="C")
+    lines[~np.isfinite(lines)] = np.nan
     lines[np.isnan(lines).all(axis=1)] = 0.0
     centre = _medians(lines)
     deviations = np.abs(lines - centre[:, None])

@@ -88,7 +88,7 @@ class Totals:
                 name(i), float(self.count[i] / max(1, observed[i])), float(self.total[i]),
                 float(self.largest[i]), other(int(self.where[i])),
             )
-            for i in order.tolist() if self.count[i]
+            for i in order.tolist() if self.total[i] > 0.0
         ]  # fmt: skip
 
 
@@ -117,7 +117,9 @@ class Outliers:
         np.maximum.at(self._high, cells, block.data)
         np.minimum.at(self._low, cells, block.data)
         largest = np.argsort(-np.abs(block.data), kind="stable")[:LISTED]
-        found = [(-abs(float(block.data[k])), int(places[k]), int(across[k])) for k in largest]
+        found = [
+            (-abs(float(block.data[k])), int(places[k]), int(across[k])) for k in largest if block.data[k]
+        ]
         self._cells = sorted(self._cells + found)[:LISTED]
 
     def rows(self) -> list[Line]:

@@ -90,7 +90,9 @@ class OnDisk(Source):
             if not first <= start <= stop <= last:
                 first, last = start // grain * grain, min(-(-stop // grain) * grain, self.shape[0])
                 slab = self._read_slab(first, last)
-            yield self._tile(_cut(slab, start - first, stop - first))
+            tile = self._tile(_cut(slab, start - first, stop - first))
+            # A few rows that somebody keeps should not keep all of the slab.
+            yield tile.copy() if np.may_share_memory(tile, slab[0]) else tile
 
     def groups(self, depth: int, count: int) -> list[list[tuple[int, int]]]:
         """The same groups as in memory, their ends moved to the next end of a chunk."""

@@ -11,8 +11,9 @@ import errno
 import mmap
 import os
 import sys
+import threading
 import weakref
-from itertools import product
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,13 @@ from rankwolf.sources.stored import Array, Dataset
 SECTOR = 4096
 # Blocks of one chunk are at the disk's best from here on, and need no copy.
 LONG_CHUNK = 2**20
-# What a file system answers that does not know O_DIRECT.
+# Memory that is kept for the next block.
+KEPT_BYTES = 64 * 2**20
+# Of format 3 and of format 2.
+METADATA = ("zarr.json", ".zarray")
+# Not shared with the children that a process may fork.
+_OWN = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
+# What a system answers that does not know O_DIRECT, or not for memory that starts where this does.
 _UNKNOWN = (errno.EINVAL, errno.EOPNOTSUPP)
 
 
@@ -33,22 +40,32 @@ class Buffers:
     """Memory that is used again when no array refers to it any more: new pages cost as much as reading into them."""
 
     def __init__(self) -> None:
-        self._free: dict[int, list[mmap.mmap]] = {}
+        self._free: deque[mmap.mmap] = deque()
+        self._kept = 0
+        # Reentrant: an array may be collected, and its memory come back, while this very thread is in here.
+        self._lock = threading.RLock()
 
     def take(self, size: int) -> Array:
         """Bytes at the start of a page, a whole number of sectors, at least ``size``."""
         size = -(-max(1, size) // SECTOR) * SECTOR
-        if size not in self._free and len(self._free) > 1:
-            del self._free[next(iter(self._free))]  # blocks and chunks: two sizes are what a pass needs
-        free = self._free.setdefault(size, [])
-        try:
-            memory = free.pop()
-        except IndexError:
-            memory = mmap.mmap(-1, size)
+        with self._lock:
+            memory = next((memory for memory in list(self._free) if len(memory) == size), None)
+            if memory is not None:
+                self._free.remove(memory)
+                self._kept -= size
+        if memory is None:
+            memory = mmap.mmap(-1, size, **_OWN)
         array = np.frombuffer(memory, np.uint8)
         # Every view of it keeps this array alive, as NumPy's rule for the base of a view is.
-        weakref.finalize(array, free.append, memory).atexit = False
+        weakref.finalize(array, self._give_back, memory).atexit = False
         return array
+
+    def _give_back(self, memory: mmap.mmap) -> None:
+        with self._lock:
+            self._free.append(memory)
+            self._kept += len(memory)
+            while self._kept > KEPT_BYTES:
+                self._kept -= len(self._free.popleft())
 
 
 class RawChunks(Dataset):
@@ -58,12 +75,19 @@ class RawChunks(Dataset):
 
     def __init__(self, array: Any, direct: bool | None = None) -> None:
         super().__init__(array)
-        self._folder, self._key = Path(array.store.root) / array.path, array.metadata.encode_chunk_key
+        if array.metadata.zarr_format == 3:  # whose codec, not whose type, says how the bytes lie: as ours do
+            self.dtype = self.dtype.newbyteorder("=")
+        # Absolute: the store stays where it is when the process goes elsewhere.
+        self._folder, self._key = (
+            Path(array.store.root).absolute() / array.path,
+            array.metadata.encode_chunk_key,
+        )
         self._direct = self.nbytes > free_memory() if direct is None else direct
         self._buffers = Buffers()
         self._chunk: tuple[int, int] = (int(self._chunks[0]), int(self._chunks[1]))
         self._chunk_bytes = self._chunk[0] * self._chunk[1] * self.dtype.itemsize
-        self.overhead = 1.0  # chunks at the edge are stored whole, and one chunk is on its way
+        # One chunk is on its way, whole; of a chunk that is larger than the matrix, too.
+        self.overhead = self._chunk_bytes / (self.grain(0) * self.grain(1) * self.dtype.itemsize)
 
     def best_bytes(self, axis: int) -> int:
         """Of one chunk where a line of chunks needs no copy to be a block."""
@@ -73,19 +97,19 @@ class RawChunks(Dataset):
 
     def _block(self, rows: slice, columns: slice) -> Array:
         high, wide = self._chunk
-        top, bottom = rows.start // high, -(-rows.stop // high)
-        first, last = columns.start // wide, -(-columns.stop // wide)
-        memory, block = self._array(((bottom - top) * high, (last - first) * wide))
-        for i, j in product(range(bottom - top), range(last - first)):
-            place = block[i * high : (i + 1) * high, j * wide : (j + 1) * wide]
-            if place.flags.c_contiguous:
-                self._read_chunk(top + i, first + j, memory[i * self._chunk_bytes :], place)
-            else:
-                buffer, chunk = self._array(self._chunk)
-                self._read_chunk(top + i, first + j, buffer, chunk)
-                place[...] = chunk
-        inner: Array = block[rows.start - top * high :, columns.start - first * wide :]
-        return inner[: rows.stop - rows.start, : columns.stop - columns.start]
+        memory, block = self._array((rows.stop - rows.start, columns.stop - columns.start))
+        for i in range(rows.start // high, -(-rows.stop // high)):
+            for j in range(columns.start // wide, -(-columns.stop // wide)):
+                top, left = i * high - rows.start, j * wide - columns.start
+                place = block[max(top, 0) : top + high, max(left, 0) : left + wide]
+                if place.shape == self._chunk and place.flags.c_contiguous:
+                    self._read_chunk(i, j, memory[top * wide * self.dtype.itemsize :], place)
+                else:
+                    buffer, chunk = self._array(self._chunk)
+                    self._read_chunk(i, j, buffer, chunk)
+                    inner = chunk[max(-top, 0) :, max(-left, 0) :]
+                    place[...] = inner[: place.shape[0], : place.shape[1]]
+        return block
 
     def _array(self, shape: tuple[int, int]) -> tuple[Array, Array]:
         """Memory for an array, some bytes more than needed, and that array."""
@@ -98,6 +122,8 @@ class RawChunks(Dataset):
         try:
             _read_file(self._folder / self._key((i, j)), buffer, self._chunk_bytes, self._direct)
         except FileNotFoundError:
+            if not any((self._folder / name).exists() for name in METADATA):
+                raise  # not this chunk is missing but the store
             fill = self._dataset.fill_value
             chunk[...] = 0 if fill is None else fill
 
@@ -132,10 +158,10 @@ def _read_file(path: Path, buffer: Array, size: int, direct: bool) -> None:
 
 
 def _read_direct(path: Path, buffer: Array, size: int) -> bool:
-    """The same past the system's cache; False where the system or the place of ``buffer`` does not allow that."""
+    """The same past the system's cache; False where that cannot be."""
     room = -(-size // SECTOR) * SECTOR
     flag = getattr(os, "O_DIRECT", 0)
-    if not flag or buffer.size < room or buffer.ctypes.data % SECTOR:
+    if not flag or buffer.size < room:
         return False
     try:
         file = os.open(path, os.O_RDONLY | flag)

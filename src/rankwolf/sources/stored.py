@@ -175,6 +175,10 @@ class Stacked(Stored):
         """The largest of the parts'; where parts meet inside a chunk, that chunk is read twice."""
         return max(part.grain(axis) for part in self._parts)
 
+    def best_bytes(self, axis: int) -> int:
+        """The smallest of the parts'."""
+        return min(part.best_bytes(axis) for part in self._parts)
+
     def read(self, rows: slice, columns: slice) -> Array:
         """From every part that the block meets."""
         wanted = (rows, columns)
@@ -202,6 +206,10 @@ class Scaled(Stored):
     def grain(self, axis: int) -> int:
         """That of the other."""
         return self._data.grain(axis)
+
+    def best_bytes(self, axis: int) -> int:
+        """That of the other."""
+        return self._data.best_bytes(axis)
 
     def read(self, rows: slice, columns: slice) -> Array:
         """A block."""
