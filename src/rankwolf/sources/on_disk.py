@@ -90,9 +90,7 @@ class OnDisk(Source):
             if not first <= start <= stop <= last:
                 first, last = start // grain * grain, min(-(-stop // grain) * grain, self.shape[0])
                 slab = self._read_slab(first, last)
-            tile = self._tile(_cut(slab, start - first, stop - first))
-            # A few rows that somebody keeps should not keep all of the slab.
-            yield tile.copy() if np.may_share_memory(tile, slab[0]) else tile
+            yield self._own_tile(slab, start - first, stop - first)
 
     def groups(self, depth: int, count: int) -> list[list[tuple[int, int]]]:
         """The same groups as in memory, their ends moved to the next end of a chunk."""
@@ -113,11 +111,11 @@ class OnDisk(Source):
             for start, stop in tiles:
                 pieces = []
                 while stop > last:
-                    pieces.append(_copied(_cut(slab, start - first, last - first)))
+                    pieces.append(self._own_tile(slab, start - first, last - first))
                     del slab  # before the next one takes its place
                     start, (first, last, slab) = last, next(slabs)
-                pieces.append(_cut(slab, start - first, stop - first))
-                yield self._tile(_joined(pieces))
+                pieces.append(self._tile(_cut(slab, start - first, stop - first)))
+                yield pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
     def user_parts(self) -> Iterator[tuple[slice, slice, Array]]:
         """Slabs, or equal parts of them; columns of the user's matrix where its rows are the shorter side."""
@@ -159,6 +157,11 @@ class OnDisk(Source):
     def _tile(self, slab: Slab) -> Array:
         return make_tile(*slab, self.dtype)
 
+    def _own_tile(self, slab: Slab, start: int, stop: int) -> Array:
+        """A few rows that somebody keeps: they should not keep all of the slab."""
+        tile = self._tile(_cut(slab, start, stop))
+        return tile.copy() if np.may_share_memory(tile, slab[0]) else tile
+
     @cached_property
     def _reader(self) -> ThreadPoolExecutor:
         # One for most: a disk is read in order, HDF5 has one lock, and Zarr has threads of its own.
@@ -174,18 +177,6 @@ def _taken(pending: deque[tuple[int, int, Future[Slab]]]) -> tuple[int, int, Sla
 def _cut(slab: Slab, start: int, stop: int) -> Slab:
     data, observed = slab
     return data[start:stop], None if observed is None else observed[start:stop]
-
-
-def _copied(slab: Slab) -> Slab:
-    data, observed = slab
-    return data.copy(), None if observed is None else observed.copy()
-
-
-def _joined(pieces: list[Slab]) -> Slab:
-    if len(pieces) == 1:
-        return pieces[0]
-    masks = [observed for _, observed in pieces if observed is not None]
-    return np.concatenate([data for data, _ in pieces]), np.concatenate(masks) if masks else None
 
 
 def _divisor(number: int, most: int) -> int:
