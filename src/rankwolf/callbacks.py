@@ -139,7 +139,7 @@ class ProgressBar:
 
 
 def describe(record: Record) -> str:
-    """One record in less than 50 characters; the speed of reading takes the place of the objective."""
+    """One record in about 50 characters; the speed of reading takes the place of the objective."""
     gap = f"{record.relative_gap:.2%}" if isfinite(record.relative_gap) else "unknown"
     if record.bytes_read and record.seconds > 0.0:
         speed = record.bytes_read / record.seconds / 1e6

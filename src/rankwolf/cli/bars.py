@@ -29,7 +29,7 @@ class Bars:
             from rankwolf.callbacks import ProgressBar
 
             self._gap = ProgressBar(self._tol)
-            # What the solver says is less than 50 characters long: with the rest it fits into a terminal of 80.
+            # What the solver says is about 50 characters long: with the rest it fits into a terminal of 80.
             self._progress = Progress(
                 TextColumn("{task.description}"), BarColumn(bar_width=10), TextColumn("{task.fields[state]}"),
                 TextColumn("{task.fields[clock]}"), TimeRemainingColumn(compact=True, elapsed_when_finished=True),

@@ -1,38 +1,13 @@
-"""Every compiled kernel, in one place.
-
-Rules: no ``parallel=True`` (tiles are spread over a thread pool instead, which is safe with threads, forks and
-Dask), the GIL is released, NaN keeps its meaning (it marks an entry that was not observed), and sums of a long
-row are carried to float64 every ``CHUNK`` entries, so that float32 tiles do not cost accuracy in the objective.
-
-The inner loops run over slices of a row and choose with ``a if c else b``: so written they become vector instructions
-(0.2 ns an entry); indexed in two dimensions, or with ``min`` and ``max``, they do not (2.6 ns).
-"""
+"""What passes do with the entries of one tile, dense or CSR."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
-import numba
 import numpy as np
 
-CHUNK = 512
-# Everything of fastmath but "no NaN" and "no infinity": a NaN is data here.
-_REORDER = {"reassoc", "contract", "nsz", "arcp"}
-
-F = TypeVar("F", bound=Callable[..., Any])
+from rankwolf.kernels.compiling import CHUNK, compiled
 
 
-def _compiled(function: F) -> F:
-    """Compile with a cache on disk, or without one where no folder can be written."""
-    options: dict[str, Any] = {"nogil": True, "fastmath": _REORDER, "error_model": "numpy"}
-    try:
-        return numba.njit(cache=True, **options)(function)  # type: ignore[no-any-return]
-    except RuntimeError:  # "no locator available": a read-only install without a home folder
-        return numba.njit(**options)(function)  # type: ignore[no-any-return]
-
-
-@_compiled
+@compiled
 def move_residual(
     tile: np.ndarray, residual: np.ndarray, keep: float, gain: float, rank_one: np.ndarray, right: np.ndarray,
     limit: float, clipped: np.ndarray, sums: np.ndarray,
@@ -92,7 +67,7 @@ def move_residual(
             sums[7] += gm
 
 
-@_compiled
+@compiled
 def clip_residual(
     tile: np.ndarray, low_rank: np.ndarray, limit: float, sums: np.ndarray, nonzeros: np.ndarray
 ) -> None:
@@ -133,7 +108,7 @@ def clip_residual(
             nonzeros[i] += count
 
 
-@_compiled
+@compiled
 def clip_only(tile: np.ndarray, low_rank: np.ndarray, limit: float) -> None:
     """The same overwriting without the sums."""
     zero = low_rank.dtype.type(0)
@@ -148,7 +123,7 @@ def clip_only(tile: np.ndarray, low_rank: np.ndarray, limit: float) -> None:
             out[j] = g if d == d else zero
 
 
-@_compiled
+@compiled
 def clip_dual(tile: np.ndarray, dual: np.ndarray, limit: float, sums: np.ndarray) -> None:
     """Y ← clip(P_Ω(Y), ±limit) in place; adds ‖Y‖² and ⟨Y, M⟩ to ``sums``."""
     zero = dual.dtype.type(0)
@@ -175,7 +150,7 @@ def clip_dual(tile: np.ndarray, dual: np.ndarray, limit: float, sums: np.ndarray
             sums[1] += ym
 
 
-@_compiled
+@compiled
 def excess_over(residual: np.ndarray, limit: float) -> tuple[float, float]:
     """Σ max(|D| − limit, 0) and the number of entries above ``limit``: what the ℓ1 projection's Newton step asks."""
     total = 0.0
@@ -198,7 +173,7 @@ def excess_over(residual: np.ndarray, limit: float) -> tuple[float, float]:
     return total, count
 
 
-@_compiled
+@compiled
 def largest_entry(matrix: np.ndarray) -> tuple[int, int]:
     """Row and column of the first entry of largest magnitude; NaN never wins."""
     best = -1.0
@@ -220,7 +195,7 @@ def largest_entry(matrix: np.ndarray) -> tuple[int, int]:
     return row, column
 
 
-@_compiled
+@compiled
 def describe_tile(tile: np.ndarray) -> tuple[float, int]:
     """‖P_Ω M‖²_F and the number of observed entries."""
     total = 0.0
@@ -237,7 +212,7 @@ def describe_tile(tile: np.ndarray) -> tuple[float, int]:
     return total, tile.size - int(missing)
 
 
-@_compiled
+@compiled
 def proximal_point(
     tile: np.ndarray, low_rank: np.ndarray, sparse: np.ndarray, previous: np.ndarray, momentum: float,
     half_weight: float, update: bool,
@@ -270,7 +245,7 @@ def proximal_point(
             old[j] = y - clipped if update else old[j]
 
 
-@_compiled
+@compiled
 def misfit(tile: np.ndarray, low_rank: np.ndarray, sparse: np.ndarray, sums: np.ndarray) -> None:
     """Add ‖P_Ω(L + S − M)‖², ‖S‖₁ and nnz(S) to ``sums``."""
     zero = low_rank.dtype.type(0)
@@ -297,7 +272,7 @@ def misfit(tile: np.ndarray, low_rank: np.ndarray, sparse: np.ndarray, sums: np.
             sums[2] += count
 
 
-@_compiled
+@compiled
 def cast_transposed(columns: np.ndarray, tile: np.ndarray) -> None:
     """tile ← columnsᵀ, in blocks that stay in cache, converted to the tile's type."""
     block = 16
@@ -310,7 +285,7 @@ def cast_transposed(columns: np.ndarray, tile: np.ndarray) -> None:
                 out[j] = part[j, i]
 
 
-@_compiled
+@compiled
 def align_with(
     tile: np.ndarray,
     residual: np.ndarray,
@@ -363,179 +338,7 @@ def align_with(
         sums[3] += u * sparse
 
 
-@_compiled
-def clip_rows(residual: np.ndarray, limit: float, clipped: np.ndarray, inside: np.ndarray) -> None:
-    """G = clip(D, ±limit), and 1 where |D| ≤ limit, the diagonal of the Huber loss's Hessian. NaN in D: 0 in both."""
-    zero = residual.dtype.type(0)
-    one = residual.dtype.type(1)
-    limit_t = residual.dtype.type(limit)
-    rows, columns = residual.shape
-    for i in range(rows):
-        for j in range(columns):
-            d = residual[i, j]
-            g = min(max(d, -limit_t), limit_t)
-            clipped[i, j] = g if d == d else zero
-            inside[i, j] = one if d == g else zero
-
-
-@_compiled
-def step_length(
-    residual: np.ndarray, change: np.ndarray, limit: float, start: float, slope: float, curvature: float
-) -> float:
-    """The t ≥ 0 that minimises Σ Huber(D − t·change) + slope·t + ½curvature·t² for one row.
-
-    The derivative is increasing and piecewise linear, and ``start`` at t = 0: Newton's method inside a bracket from
-    t = 1, until the derivative is a tenth of what it was; t = 1 is kept where it is exact. NaN in D: not observed.
-    """
-    if start >= 0.0:
-        return 0.0
-    zero = residual.dtype.type(0)
-    limit_t = residual.dtype.type(limit)
-    low = 0.0
-    high = np.inf
-    t = 1.0
-    for _ in range(30):
-        t_t = residual.dtype.type(t)
-        rise = slope + curvature * t
-        bend = curvature
-        for first in range(0, residual.size, CHUNK):
-            down = zero
-            curve = zero
-            for j in range(first, min(first + CHUNK, residual.size)):
-                q = change[j]
-                d = residual[j] - t_t * q
-                g = min(max(d, -limit_t), limit_t)
-                down += g * q if d == d else zero
-                curve += q * q if d == g else zero
-            rise -= down
-            bend += curve
-        if abs(rise) <= -0.1 * start:
-            break
-        if rise < 0.0:
-            low = t
-        else:
-            high = t
-        t = t - rise / bend if bend > 0.0 else np.inf
-        if not low < t < high:
-            t = 0.5 * (low + high) if high < np.inf else 2.0 * low
-    return t
-
-
-@_compiled
-def search_rows(
-    residual: np.ndarray, change: np.ndarray, limit: float, starts: np.ndarray, slopes: np.ndarray,
-    curvatures: np.ndarray, steps: np.ndarray,
-) -> None:  # fmt: skip
-    """The :func:`step_length` of each row, and D moved by it."""
-    for i in range(residual.shape[0]):
-        steps[i] = step_length(residual[i], change[i], limit, starts[i], slopes[i], curvatures[i])
-        t = residual.dtype.type(steps[i])
-        for j in range(residual.shape[1]):
-            residual[i, j] -= t * change[i, j]
-
-
-@_compiled
-def solve_positive(matrix: np.ndarray, side: np.ndarray) -> None:
-    """side ← matrix⁻¹·side for a positive definite matrix, by Cholesky; both are overwritten."""
-    n = side.size
-    for k in range(n):
-        for i in range(k):
-            matrix[k, k] -= matrix[k, i] * matrix[k, i]
-        matrix[k, k] = max(matrix[k, k], 1e-300) ** 0.5
-        for j in range(k + 1, n):
-            for i in range(k):
-                matrix[j, k] -= matrix[j, i] * matrix[k, i]
-            matrix[j, k] /= matrix[k, k]
-    for k in range(n):
-        for i in range(k):
-            side[k] -= matrix[k, i] * side[i]
-        side[k] /= matrix[k, k]
-    for k in range(n - 1, -1, -1):
-        for i in range(k + 1, n):
-            side[k] -= matrix[i, k] * side[i]
-        side[k] /= matrix[k, k]
-
-
-@_compiled
-def fit_stored_rows(
-    entries: np.ndarray, columns: np.ndarray, pointers: np.ndarray, right: np.ndarray, lambda_L: float, limit: float,
-    tol: float, steps: int, left: np.ndarray,
-) -> None:  # fmt: skip
-    """The robust row-local step on the stored entries of a CSR tile: ``left`` moves to the minimiser, row by row.
-
-    Newton's method with a line search, at most ``steps`` times, until a step is below ``tol`` of its length. Cost of a
-    step: k·r² + r³/3 for a row with k entries.
-    """
-    rank = right.shape[1]
-    zero = entries.dtype.type(0)
-    limit_t = entries.dtype.type(limit)
-    most = 0
-    for i in range(left.shape[0]):
-        most = max(most, pointers[i + 1] - pointers[i])
-    rows = np.empty((most, rank), entries.dtype)
-    residual = np.empty(most, entries.dtype)
-    change = np.empty(most, entries.dtype)
-    hessian = np.empty((rank, rank))
-    descent = np.empty(rank)
-    direction = np.empty(rank)
-    for i in range(left.shape[0]):
-        count = pointers[i + 1] - pointers[i]
-        u = left[i]
-        for a in range(count):
-            column = columns[pointers[i] + a]
-            fitted = zero
-            for k in range(rank):
-                rows[a, k] = right[column, k]
-                fitted += right[column, k] * u[k]
-            residual[a] = entries[pointers[i] + a] - fitted
-        # Far from the answer few entries are inside the limit: from nothing, the first Hessian counts them all.
-        cold = True
-        for k in range(rank):
-            cold = cold and u[k] == zero
-        for _ in range(steps):
-            for k in range(rank):
-                descent[k] = -lambda_L * u[k]
-                for j in range(k + 1):
-                    hessian[k, j] = lambda_L if k == j else 0.0
-            for a in range(count):
-                d = residual[a]
-                g = min(max(d, -limit_t), limit_t)
-                for k in range(rank):
-                    descent[k] += g * rows[a, k]
-                if d == g or cold:
-                    for k in range(rank):
-                        for j in range(k + 1):
-                            hessian[k, j] += rows[a, k] * rows[a, j]
-            cold = False
-            direction[:] = descent
-            solve_positive(hessian, direction)
-            start = 0.0
-            slope = 0.0
-            curvature = 0.0
-            for k in range(rank):
-                start -= descent[k] * direction[k]
-                slope += lambda_L * u[k] * direction[k]
-                curvature += lambda_L * direction[k] * direction[k]
-            for a in range(count):
-                moved = 0.0
-                for k in range(rank):
-                    moved += rows[a, k] * direction[k]
-                change[a] = moved
-            t = step_length(residual[:count], change[:count], limit, start, slope, curvature)
-            length = 0.0
-            moved = 0.0
-            for k in range(rank):
-                u[k] += t * direction[k]
-                length += u[k] * u[k]
-                moved += t * t * direction[k] * direction[k]
-            t_t = entries.dtype.type(t)
-            for a in range(count):
-                residual[a] -= t_t * change[a]
-            if moved <= tol * tol * length:
-                break
-
-
-@_compiled
+@compiled
 def subtract_sampled(
     entries: np.ndarray, columns: np.ndarray, pointers: np.ndarray, left: np.ndarray, right: np.ndarray,
     result: np.ndarray,

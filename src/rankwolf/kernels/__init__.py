@@ -1,0 +1,31 @@
+"""Every compiled kernel, in one folder.
+
+Rules: no ``parallel=True`` (tiles are spread over a thread pool instead, which is safe with threads, forks and
+Dask), the GIL is released, NaN keeps its meaning (it marks an entry that was not observed), and sums of a long
+row are carried to float64 every ``CHUNK`` entries, so that float32 tiles do not cost accuracy in the objective.
+
+The inner loops run over slices of a row and choose with ``a if c else b``: so written they become vector instructions
+(0.2 ns an entry); indexed in two dimensions, or with ``min`` and ``max``, they do not (2.6 ns).
+"""
+
+from rankwolf.kernels.rows import clip_rows, fit_stored_rows, search_rows
+from rankwolf.kernels.tiles import (
+    align_with,
+    cast_transposed,
+    clip_dual,
+    clip_only,
+    clip_residual,
+    describe_tile,
+    excess_over,
+    largest_entry,
+    misfit,
+    move_residual,
+    proximal_point,
+    subtract_sampled,
+)
+
+__all__ = [
+    "align_with", "cast_transposed", "clip_dual", "clip_only", "clip_residual", "clip_rows", "describe_tile",
+    "excess_over", "fit_stored_rows", "largest_entry", "misfit", "move_residual", "proximal_point", "search_rows",
+    "subtract_sampled",
+]  # fmt: skip

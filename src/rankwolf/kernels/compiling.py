@@ -1,0 +1,23 @@
+"""How kernels are compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+
+CHUNK = 512
+# Everything of fastmath but "no NaN" and "no infinity": a NaN is data here.
+_REORDER = {"reassoc", "contract", "nsz", "arcp"}
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def compiled(function: F) -> F:
+    """Compile with a cache on disk, or without one where no folder can be written."""
+    options: dict[str, Any] = {"nogil": True, "fastmath": _REORDER, "error_model": "numpy"}
+    try:
+        return numba.njit(cache=True, **options)(function)  # type: ignore[no-any-return]
+    except RuntimeError:  # "no locator available": a read-only install without a home folder
+        return numba.njit(**options)(function)  # type: ignore[no-any-return]
