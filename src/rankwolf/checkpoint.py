@@ -26,7 +26,7 @@ from rankwolf.problem import Constrained, Penalized, Problem
 from rankwolf.solvers.base import Solver
 from rankwolf.sources import Source
 from rankwolf.sources.base import Summary
-from rankwolf.storing import whole
+from rankwolf.storing import archive, whole
 
 FORMAT = 1
 ABOUT = "about.json"
@@ -72,8 +72,8 @@ class Saved:
 def read(path: str | os.PathLike[str]) -> Saved:
     """The description at the end of a checkpoint; a ValueError for any other file."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            about = json.loads(archive.read(ABOUT))
+        with zipfile.ZipFile(path) as file:
+            about = json.loads(file.read(ABOUT))
     except (zipfile.BadZipFile, KeyError, ValueError, EOFError) as error:
         raise ValueError(f"{os.fspath(path)!r} is not a whole checkpoint of Rankwolf ({error}).") from error
     if about.get("format") != FORMAT:
@@ -105,7 +105,7 @@ class Checkpoint:
         rng: np.random.Generator,
     ) -> None:  # fmt: skip
         """Replace the file. The state is written as it lies; nothing is copied."""
-        with whole(self.path) as temporary, zipfile.ZipFile(temporary, "x", allowZip64=True) as archive:
+        with whole(self.path) as temporary, archive(temporary) as file:
             about = {
                 "format": FORMAT,
                 "settings": self._settings,
@@ -120,9 +120,9 @@ class Checkpoint:
                 "bytes_read": source.bytes_read,
                 "rng": {"kind": type(rng.bit_generator).__name__, "state": _plain(rng.bit_generator.state)},
                 "progress": progress,
-                "state": Packer(archive, source).pack(state),
+                "state": Packer(file, source).pack(state),
             }
-            archive.writestr(ABOUT, json.dumps(about))
+            file.writestr(ABOUT, json.dumps(about))
         self.saved = Saved(self.path, about)
         self._last_pass, self._last_time = source.passes, time.monotonic()
 
@@ -143,8 +143,8 @@ class Checkpoint:
             )
         try:
             rng.bit_generator.state = _arrays(about["rng"]["state"])
-            with zipfile.ZipFile(self.path) as archive:
-                state = Unpacker(archive, source, solver.states, rng).unpack(about["state"])
+            with zipfile.ZipFile(self.path) as file:
+                state = Unpacker(file, source, solver.states, rng).unpack(about["state"])
         except (KeyError, TypeError, ValueError, zipfile.BadZipFile, EOFError) as error:
             raise ValueError(f"{str(self.path)!r} is damaged, or of another version ({error}).") from error
         source.passes, source.bytes_read = about["passes"], about["bytes_read"]

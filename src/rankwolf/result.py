@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
@@ -17,7 +18,7 @@ from rankwolf import kernels
 from rankwolf.lowrank import ColumnKey, LowRank, RowKey, split_key
 from rankwolf.oracles import l1
 from rankwolf.sources import Array, OnDask, Source, SparseObserved
-from rankwolf.storing import Name, Part, whole, write_hdf5, write_npy, write_zarr
+from rankwolf.storing import Name, Part, archive, whole, write_hdf5, write_npy, write_zarr
 
 
 class Status(Enum):
@@ -310,11 +311,16 @@ class Decomposition:
         if with_sparse:
             sparse = self.sparse.to_scipy()
             arrays |= {f"sparse_{name}": getattr(sparse, name) for name in ("data", "indices", "indptr")}
-        with whole(path) as temporary, temporary.open("xb") as file:
-            np.savez_compressed(
-                file, settings=np.array(json.dumps(settings)),
-                u=np.asarray(self.low_rank.u), s=self.low_rank.s, vt=np.asarray(self.low_rank.vt), **arrays,
-            )  # fmt: skip
+        arrays |= {
+            "u": self.low_rank.u,
+            "s": self.low_rank.s,
+            "vt": self.low_rank.vt,
+            "settings": json.dumps(settings),
+        }
+        with whole(path) as temporary, archive(temporary, zipfile.ZIP_DEFLATED) as file:
+            for name, array in arrays.items():
+                with file.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
 
 
 def load(path: str | os.PathLike[str]) -> Decomposition:

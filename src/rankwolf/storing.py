@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -49,13 +50,32 @@ def whole(path: Name, *, overwrite: bool = True) -> Iterator[Path]:
 def _replace_folder(temporary: Path, target: Path) -> None:
     """A folder cannot be replaced in one step: the old one makes room first."""
     aside = target.with_name(f"{temporary.name}.old")
-    if os.path.lexists(target):
-        os.replace(target, aside)
-    os.replace(temporary, target)
-    if aside.is_dir() and not aside.is_symlink():
-        shutil.rmtree(aside, ignore_errors=True)
-    else:
-        aside.unlink(missing_ok=True)
+    try:
+        if os.path.lexists(target):
+            os.replace(target, aside)
+        os.replace(temporary, target)
+    finally:
+        if os.path.lexists(aside) and not os.path.lexists(target):  # broken off in between
+            os.replace(aside, target)
+        elif aside.is_dir() and not aside.is_symlink():
+            shutil.rmtree(aside, ignore_errors=True)
+        else:
+            aside.unlink(missing_ok=True)
+
+
+@contextmanager
+def archive(path: Name, compression: int = zipfile.ZIP_STORED) -> Iterator[zipfile.ZipFile]:
+    """A new zip file. After an error or Ctrl-C it stays unfinished, without a word.
+
+    zipfile alone would try to finish it, and complain about a member that is still open in place of what happened.
+    """
+    with open(path, "xb") as file:
+        made = zipfile.ZipFile(file, "w", compression)
+        try:
+            yield made
+            made.close()
+        finally:
+            made.fp = None  # closed, whatever it thinks
 
 
 def write_npy(path: Name, shape: tuple[int, int], dtype: Any, parts: Iterable[Part], overwrite: bool) -> None:

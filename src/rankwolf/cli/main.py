@@ -16,15 +16,14 @@ the output went away. The environment variable ``RANKWOLF_DEBUG=1`` shows the tr
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from types import FrameType, ModuleType
+from types import FrameType, ModuleType, TracebackType
 from typing import Any, NoReturn
 
 from rankwolf import __version__
@@ -32,6 +31,8 @@ from rankwolf import __version__
 COMMANDS = ("demo", "separate", "decompose", "score")
 
 DONE, BAD_INPUT, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 2, 130, 141, 143
+
+CAUSED_BY_USERS = (ValueError, OSError, ModuleNotFoundError, MemoryError)
 
 # Which extra brings a module that is not installed.
 EXTRAS = {
@@ -51,29 +52,65 @@ class Parser(argparse.ArgumentParser):
         self.exit(BAD_INPUT, f"{self.prog}: error: {one_line(message)}. See '{self.prog} --help'.\n")
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM: handled wherever Ctrl-C is, so that nothing half-written stays behind."""
+class Signals:
+    """SIGINT and SIGTERM as KeyboardInterrupt inside the block, so that nothing half-written stays behind.
+
+    Python raises it wherever the main thread happens to be: a finaliser drops it, and a library that is disturbed in
+    the middle may answer with an error of its own. A dropped one is sent again, and ``received`` tells, whatever is
+    raised in the end, that it began with a signal.
+    """
+
+    def __init__(self) -> None:
+        self.received: signal.Signals | None = None
+        self._before: list[tuple[signal.Signals, Any]] = []
+
+    def __enter__(self) -> Signals:
+        self._hook = sys.unraisablehook
+        if threading.current_thread() is threading.main_thread():  # the only one that may set handlers
+            sys.unraisablehook = self._drop
+            for number in (signal.SIGINT, signal.SIGTERM):
+                if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup and shells set it
+                    self._before.append((number, signal.signal(number, self._handle)))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before:
+            signal.signal(number, handler)
+        sys.unraisablehook = self._hook
+
+    def _handle(self, number: int, frame: FrameType | None) -> NoReturn:
+        self.received = self.received or signal.Signals(number)
+        raise KeyboardInterrupt
+
+    def _drop(self, lost: sys.UnraisableHookArgs) -> None:
+        """What a finaliser raised: only words, unless it was a signal's exception."""
+        if self.received is None:
+            self._hook(lost)
+        elif isinstance(lost.exc_value, KeyboardInterrupt):
+            threading.Timer(0.05, os.kill, (os.getpid(), self.received)).start()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    try:
-        with terminate_as_exception():
+    with Signals() as signals:
+        try:
             modules = find_commands()
             arguments = build_parser(modules).parse_args(argv)
             return int(modules[arguments.command].run(arguments))
-    except Terminated:
-        return _complain("terminated", TERMINATED)
-    except KeyboardInterrupt:
-        return _complain("interrupted", INTERRUPTED)
-    except BrokenPipeError:
-        # Python would complain once more when it flushes stdout at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
-    except (ValueError, OSError, ModuleNotFoundError, MemoryError) as error:
-        if os.environ.get("RANKWOLF_DEBUG"):
-            raise
-        return _complain(f"error: {describe(error)}", BAD_INPUT)
+        except (Exception, KeyboardInterrupt) as error:
+            if signals.received is signal.SIGTERM:
+                return _complain("terminated", TERMINATED)
+            if signals.received is signal.SIGINT or isinstance(error, KeyboardInterrupt):
+                return _complain("interrupted", INTERRUPTED)
+            if isinstance(error, BrokenPipeError):
+                # Python would complain once more when it flushes stdout at exit.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                return BROKEN_PIPE
+            if os.environ.get("RANKWOLF_DEBUG") or not isinstance(error, CAUSED_BY_USERS):
+                raise
+            return _complain(f"error: {describe(error)}", BAD_INPUT)
 
 
 def find_commands() -> dict[str, ModuleType]:
@@ -94,23 +131,6 @@ def build_parser(modules: dict[str, ModuleType]) -> Parser:
     for module in modules.values():
         module.add_parser(subparsers)
     return parser
-
-
-@contextlib.contextmanager
-def terminate_as_exception() -> Iterator[None]:
-    """SIGTERM raises :class:`Terminated` inside the block; by default it would skip every ``finally``."""
-
-    def handler(number: int, frame: FrameType | None) -> NoReturn:
-        raise Terminated
-
-    if threading.current_thread() is not threading.main_thread():  # signals belong to the main thread
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def describe(error: Exception) -> str:
