@@ -278,10 +278,11 @@ def test_saving_replaces_a_file_whole_or_not_at_all(tmp_path, monkeypatch):
     fit.save(path)
     before = path.read_bytes()
 
-    def full_disk(*_args, **_settings):
+    def full_disk(file, _array, **_settings):
+        file.write(b"half of it")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np, "savez_compressed", full_disk)
+    monkeypatch.setattr(np.lib.format, "write_array", full_disk)
     with pytest.raises(OSError, match="No space"):
         fit.save(path)
     assert path.read_bytes() == before
