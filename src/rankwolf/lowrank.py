@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -14,8 +15,10 @@ RowKey = slice | SupportsIndex | Array
 ColumnKey = slice | int
 
 
-# Rows that are multiplied at once, where a float64 copy of all of them would be large.
-PIECE = 32768
+# Rows of a tall factor that are worked on at once, at least.
+PIECE = 4096
+
+Allocate = Callable[[tuple[int, int], Any], Array]
 
 
 def split_key(key: RowKey | tuple[RowKey, ColumnKey]) -> tuple[RowKey, ColumnKey]:
@@ -47,16 +50,36 @@ class LowRank:
         self.u, self.s, self.vt = u, s, vt
 
     @classmethod
-    def from_factors(cls, left: Array, right: Array) -> LowRank:
-        """Decompose left · rightᵀ: two thin QR factorisations and a small SVD, (m + n)·r²."""
-        if left.shape[1] == 0:
-            return cls.zeros((left.shape[0], right.shape[0]), left.dtype)
-        q_left, r_left = thin_qr(left)
+    def from_factors(
+        cls,
+        left: Array,
+        right: Array,
+        allocate: Allocate = np.empty,
+        done: Callable[[int, int], object] = min,
+    ) -> LowRank:
+        """Decompose left · rightᵀ: two thin QR factorisations and a small SVD, (m + n)·r².
+
+        ``left`` may be larger than the memory. It is taken piece by piece, in two rounds: Q and R of each, then of the
+        triangles. ``allocate`` makes the arrays of its height, of which one is float64; ``done`` is told the ends of
+        the rows that are not needed for now.
+        """
+        (m, r), dtype = left.shape, left.dtype
+        if r == 0:
+            return cls.zeros((m, right.shape[0]), dtype)
+        pieces, triangles = pieces_of(m, r), []
+        basis = allocate((m, min(m, r)), np.float64)
+        for start, stop in pieces:
+            basis[start:stop], triangle = thin_qr(left[start:stop])
+            triangles.append(triangle)
+            done(start, stop)
+        q_left, r_left = thin_qr(np.vstack(triangles))
         q_right, r_right = thin_qr(right)
-        u, s, vt = svd_of_triangles(r_left, r_right, left.dtype)
-        return cls(
-            _turned(q_left, u, left.dtype), s, np.ascontiguousarray(_turned(q_right, vt.T, left.dtype).T)
-        )
+        u, s, vt = svd_of_triangles(r_left, r_right, dtype)
+        turned = allocate((m, s.size), dtype)
+        for (start, stop), turn in zip(pieces, np.split(q_left @ u, len(pieces)), strict=True):
+            turned[start:stop] = basis[start:stop] @ turn
+            done(start, stop)
+        return cls(turned, s, np.ascontiguousarray((vt @ q_right.T).astype(dtype, copy=False)))
 
     @classmethod
     def zeros(cls, shape: tuple[int, int], dtype: Any = np.float64) -> LowRank:
@@ -132,12 +155,13 @@ def thin_qr(factor: Array) -> tuple[Array, Array]:
     return q, r
 
 
-def _turned(basis: Array, rotation: Array, dtype: Any) -> Array:
-    """basis · rotation, computed in float64 and rounded piece by piece."""
-    result = np.empty((basis.shape[0], rotation.shape[1]), dtype)
-    for start in range(0, basis.shape[0], PIECE):
-        result[start : start + PIECE] = basis[start : start + PIECE] @ rotation
-    return result
+def pieces_of(rows: int, width: int = 0) -> list[tuple[int, int]]:
+    """The ends of pieces of about equal height, at least ``PIECE`` rows and twice as many as columns, or all rows.
+
+    High enough for the triangles of all of them to take no more memory than one.
+    """
+    count = max(1, rows // max(PIECE, 2 * width, round((rows * width) ** 0.5)))
+    return [(rows * k // count, rows * (k + 1) // count) for k in range(count)]
 
 
 def svd_of_triangles(r_left: Array, r_right: Array, dtype: Any) -> tuple[Array, Array, Array]:

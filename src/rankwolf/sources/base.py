@@ -25,7 +25,7 @@ from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, fields
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import pairwise
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -34,7 +34,7 @@ import scipy.sparse
 from threadpoolctl import ThreadpoolController
 
 from rankwolf import kernels
-from rankwolf.lowrank import LowRank
+from rankwolf.lowrank import LowRank, pieces_of
 from rankwolf.sources.scratch import Workspace
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -245,8 +245,14 @@ class Source(ABC):
 
     def map(self, function: Callable[..., Array], *rows: Any) -> Any:
         """A new row-aligned array whose rows are ``function`` of the same rows of the others; no pass."""
-        made = function(*rows)
-        return self.spread(made) if self.workspace.is_limited else made
+        if not self.workspace.is_limited:
+            return function(*rows)
+        kind = function(*(array[:0] for array in rows))
+        made = self.allocate(kind.shape[1], kind.dtype)
+        for start, stop in pieces_of(self.shape[0]):
+            made[start:stop] = function(*(array[start:stop] for array in rows))
+            self.workspace.give_back(start, stop)
+        return made
 
     def row(self, rows: Any, number: int) -> Array:
         """One row of a row-aligned array."""
@@ -259,15 +265,14 @@ class Source(ABC):
 
     def low_rank(self, left: Any, right: Array) -> LowRank:
         """The singular value decomposition of left·rightᵀ, ``left`` being row-aligned; ``u`` is, too."""
-        return LowRank.from_factors(left, right)
+        if not self.workspace.is_limited:
+            return LowRank.from_factors(left, right)
+        return LowRank.from_factors(left, right, self.workspace.zeros, self.workspace.give_back)
 
     def factors(self, low_rank: LowRank) -> tuple[Any, Array]:
         """(U, V) with L = U Vᵀ as tasks take them: U row-aligned, both in the tiles' type."""
-        left, right = low_rank.factors()
-        return (
-            np.ascontiguousarray(left.astype(self.dtype, copy=False)),
-            np.ascontiguousarray(right.astype(self.dtype, copy=False)),
-        )
+        scale = partial(_scaled, np.sqrt(low_rank.s), self.dtype)
+        return self.map(scale, low_rank.u), scale(low_rank.vt.T)
 
     def as_user_sees(self, low_rank: LowRank) -> LowRank:
         """L for the matrix as the user gave it."""
@@ -368,6 +373,10 @@ class Source(ABC):
     def observed_fraction(self) -> float:
         """ρ = |Ω| / (mn)."""
         return self.summary.observed / (self.shape[0] * self.shape[1])
+
+
+def _scaled(weights: Array, dtype: Any, columns: Array) -> Array:
+    return np.ascontiguousarray(columns * weights.astype(columns.dtype), dtype)
 
 
 def _quartered(tiles: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -205,12 +205,10 @@ class OnDask(Source):
         return LowRank(turned, s, (vt @ q_right.T).astype(left.dtype, copy=False))
 
     def factors(self, low_rank: LowRank) -> tuple[Any, Array]:
-        """U stays where it is."""
-        left: Any = low_rank.u
-        if not isinstance(left, RowHandle):
-            return super().factors(low_rank)
-        root = np.sqrt(low_rank.s).astype(self.dtype)
-        return self.map(partial(np.multiply, root), left), np.ascontiguousarray(low_rank.vt.T) * root
+        """U stays where it is, or goes there."""
+        u: Any = low_rank.u
+        here = not isinstance(u, RowHandle)
+        return super().factors(LowRank(self.spread(u), low_rank.s, low_rank.vt) if here else low_rank)
 
     def as_user_sees(self, low_rank: LowRank) -> LowRank:
         """U as an array where it fits the client, else as a dask.array that is on the workers already."""
