@@ -19,7 +19,7 @@ ROOT = Path(rankwolf.__file__).parent
 
 # From the ground up. A module may import from the lines above its own, and from itself.
 LAYERS = [
-    {"kernels", "lowrank", "storing"},
+    {"kernels", "lowrank", "storing", "variances"},
     {"files"},
     {"sources"},
     {"oracles", "sensing", "rows", "packing"},

@@ -8,6 +8,7 @@ import pytest
 
 import rankwolf as rw
 from rankwolf.sources import InMemory
+from rankwolf.variances import Variances
 from rankwolf.weights import (
     Noise,
     clipped_variance,
@@ -85,6 +86,40 @@ def test_lambda_l_is_the_norm_of_the_clipped_noise():
     lambda_L, lambda_S = weights_for_noise(Noise(1.0, 0.1), noise.shape, 0.7)
     assert lambda_S == 2.0
     assert lambda_L == pytest.approx(np.linalg.norm(np.clip(noise, -2, 2), 2), rel=0.03)
+
+
+@pytest.mark.parametrize("shape", [(300, 300), (60, 3000), (3000, 60)])
+@pytest.mark.parametrize("spread", [0.0, 0.5, 1.0])
+def test_the_norm_of_uneven_noise(shape, spread):
+    rng = np.random.default_rng(0)
+    sizes = [np.minimum(np.exp(spread * rng.standard_normal(side)), 2.0) for side in shape]
+    noise = sizes[0][:, None] * rng.standard_normal(shape) * sizes[1]
+    norm, even = np.linalg.norm(noise, 2), np.mean(noise**2) ** 0.5 * (shape[0] ** 0.5 + shape[1] ** 0.5)
+    assert Variances.of(noise).spectral_norm(shape) == pytest.approx(norm, rel=0.04)
+    assert even < (0.85 if spread else 1.1) * norm
+    known = Variances(sizes[0] ** 2, sizes[1] ** 2)
+    assert known.spectral_norm(shape) == pytest.approx(norm, rel=0.04)
+    assert Variances(known.rows[::3], known.columns[::3]).spectral_norm(shape) > 0.97 * norm
+
+
+def test_no_noise_has_no_norm():
+    assert Variances.of(np.zeros((4, 3))).spectral_norm((40, 30)) == 0.0
+    assert Variances.of(np.zeros((4, 3)), least=1.0).spectral_norm((400, 100)) == pytest.approx(
+        30.0, rel=1e-3
+    )
+
+
+@pytest.mark.parametrize("shape", [(300, 200), (100, 20_000)])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_noise_that_differs_between_columns_stays_out_of_l(shape, scaled):
+    """The rule for even noise let 20 to 100 directions of it in."""
+    rng = np.random.default_rng(0)
+    truth = rng.standard_normal((shape[0], 4)) @ rng.standard_normal((4, shape[1]))
+    data = truth + np.exp(0.5 * rng.standard_normal(shape[1])) * rng.standard_normal(shape)
+    data[rng.random(shape) < 0.02] += 20.0
+    if scaled:
+        data /= np.median(np.abs(data), axis=0)
+    assert 4 <= rw.decompose(data, delta="auto", tol=1e-2, rng=0).low_rank.rank <= 5
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,16 @@
 """Which λ? The weights from the data's own noise.
 
-With M = L + S + E, E of standard deviation σ and a share s of outliers, the weights have to be just large enough to
-keep both out of L. λ_S = 2σ calls an entry an outlier where it is off by more than two standard deviations. The noise
-then enters the optimality conditions as G = clip(E, ±λ_S), a matrix of independent entries of variance
-v = (1 − s)·σ_c² + s·λ_S², where σ_c² is the variance of a clipped Gaussian, so ‖G‖₂ ≈ √(ρ·v)·(√m + √n); singular
-directions of that size are noise, and λ_L is set to it.
+With M = L + S + E, E of standard deviation σ, the weights have to be just large enough to keep E and S out of L.
+λ_S = 2σ calls an entry an outlier where it is off by more than two standard deviations. Noise and outliers then enter
+the optimality conditions as G = clip(E + S, ±λ_S), a matrix of independent entries; singular directions as long as
+‖G‖₂ are noise, and λ_L is set to it. Its norm follows from how its variances are spread over rows and columns
+(:mod:`rankwolf.variances`): tables have columns that are noisier than others, the more so when they have been scaled.
+For a stream, of which only σ and the share s of outliers are kept, they are taken as equal, (1 − s)·σ_c² + s·λ_S² with
+σ_c² the variance of a clipped Gaussian.
 
-All that the data has to tell is σ and s. They are found on a random submatrix, going down from a value that is too
-large: fit L with the weights that belong to the present σ, take the spread of the residual as the next one. Where the
-residual is noise alone, it stays.
+All that the data has to tell is σ and the variances. They are found on a random submatrix, going down from values that
+are too large: fit L with the weights that belong to the present ones, take those of the residual as the next. Where the
+residual is noise alone, they stay.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import scipy.special
 from rankwolf.oracles import nuclear
 from rankwolf.problem import paper_weights
 from rankwolf.sources import Array, Source, SparseObserved, Sums, Task
+from rankwolf.variances import Variances
 
 # The submatrix on which σ is found: large enough for some tens of directions, small enough for a second.
 SAMPLE_SIDE = 400
@@ -39,11 +42,15 @@ MEDIAN_OF_NORMAL = 0.6744897501960817  # of |x|, x standard normal
 
 @dataclass(frozen=True)
 class Noise:
-    """σ and the share of outliers among the observed entries, with the rank that the submatrix's L had."""
+    """σ and the share of outliers among the observed entries.
+
+    Of a submatrix also the rank that its L had, and the variances of an observed entry of clip(E + S, ±2σ).
+    """
 
     sigma: float
     outlier_share: float
     rank: int = 0
+    variances: Variances | None = None
 
 
 def noise_weights(source: Source, rng: np.random.Generator) -> tuple[float, float]:
@@ -64,10 +71,13 @@ def weights_for_noise(
     (31.1, 2.0)
     """
     lambda_S = LIMIT_IN_SIGMAS * noise.sigma
-    share = min(noise.outlier_share, 0.5)
-    variance = (1.0 - share) * noise.sigma**2 * clipped_variance(LIMIT_IN_SIGMAS) + share * lambda_S**2
-    sides = shape[0] ** 0.5 + shape[1] ** 0.5
-    return float((observed_fraction * variance) ** 0.5 * sides), float(lambda_S)
+    if noise.variances is None:
+        share = min(noise.outlier_share, 0.5)
+        variance = (1.0 - share) * noise.sigma**2 * clipped_variance(LIMIT_IN_SIGMAS) + share * lambda_S**2
+        norm = variance**0.5 * (shape[0] ** 0.5 + shape[1] ** 0.5)
+    else:
+        norm = noise.variances.spectral_norm(shape)
+    return float(observed_fraction**0.5 * norm), float(lambda_S)
 
 
 def clipped_variance(limit: float) -> float:
@@ -86,26 +96,26 @@ def noise_of_array(data: Array) -> Noise:
     """The same from a small array, NaN where nothing was observed.
 
     Each round fits L by accelerated proximal steps L ← D_λL[L + G], G = clip(P_Ω(M − L), ±λ_S), from the L before it;
-    the spread is measured on the residual of L with its singular values not shrunk, and corrected for the directions
+    the noise is measured on the residual of L with its singular values not shrunk, and corrected for the directions
     that were fitted.
     """
     seen = ~np.isnan(data)
+    fraction = float(np.mean(seen))
     start = _spread(np.abs(data[seen]))
     noise = Noise(start, 0.0)
-    low_rank = np.zeros_like(data)
+    low_rank, least = np.zeros_like(data), LEAST_NOISE * start
     for _ in range(60):
         if start == 0.0:
             break
-        fraction = float(np.count_nonzero(seen)) / data.size
         weights = weights_for_noise(noise, data.shape, fraction)
         low_rank, plain, rank = _fit(data, seen, low_rank, *weights)
         if rank > max(1.0, MOST_RANK * min(data.shape)):
             break
         freedom = rank * (data.shape[0] + data.shape[1] - rank) / np.count_nonzero(seen)
-        found = replace(measure((data - plain)[seen], freedom, LEAST_NOISE * start), rank=rank)
+        found = noise_of_residual(data - plain, freedom, least)
         if found.outlier_share > MOST_OUTLIERS:
             break
-        before, noise = noise.sigma, found
+        before, noise = noise.sigma, replace(found, rank=rank)
         if noise.sigma > 0.98 * before:
             break
     return noise
@@ -114,7 +124,10 @@ def noise_of_array(data: Array) -> Noise:
 def _fit(
     data: Array, seen: Array, start: Array, lambda_L: float, lambda_S: float, steps: int = 60
 ) -> tuple[Array, Array, int]:
-    """L, L with its singular values not shrunk, and its rank."""
+    """L, L with its singular values not shrunk, and its rank.
+
+    On the live entries, observed and not clipped, a direction falls short by λ_L over their share.
+    """
     low_rank = point = start
     t = 1.0
     for _ in range(steps):
@@ -128,8 +141,20 @@ def _fit(
         point = low_rank + (momentum / t) * (low_rank - last)
         if change <= 1e-3 * float(np.linalg.norm(low_rank)):
             break
-    plain = (shrunk.u * (shrunk.s + lambda_L)) @ shrunk.vt
+    live = float(np.mean(seen & (np.abs(clipped) < lambda_S)))
+    plain = (shrunk.u * (shrunk.s + lambda_L / max(live, 0.1))) @ shrunk.vt
     return low_rank, plain, rank
+
+
+def noise_of_residual(residual: Array, freedom: float, least: float = 0.0) -> Noise:
+    """What :func:`measure` finds, and the variances; NaN where nothing was observed."""
+    seen = ~np.isnan(residual)
+    noise = measure(residual[seen], freedom, least)
+    if noise.sigma == 0.0:
+        return noise
+    limit = LIMIT_IN_SIGMAS * noise.sigma
+    clipped = np.clip(np.where(seen, residual, 0.0) / _left_over(freedom), -limit, limit)
+    return replace(noise, variances=Variances.of(clipped / np.mean(seen) ** 0.5, least**2))
 
 
 def measure(residual: Array, freedom: float = 0.0, least: float = 0.0) -> Noise:
@@ -147,7 +172,12 @@ def measure(residual: Array, freedom: float = 0.0, least: float = 0.0) -> Noise:
         beyond = magnitudes.size - int(np.searchsorted(magnitudes, 3.0 * sigma))
         share = max(beyond / magnitudes.size - 0.0027, 0.0)
         sigma = max(_spread(magnitudes[: max(1, round((1.0 - share) * magnitudes.size))]), least)
-    return Noise(float(sigma / max(1.0 - freedom, 0.25) ** 0.5), share)
+    return Noise(float(sigma / _left_over(freedom)), share)
+
+
+def _left_over(freedom: float) -> float:
+    """By how much noise shrinks in the residual of a fit."""
+    return float(max(1.0 - freedom, 0.25) ** 0.5)
 
 
 def _spread(magnitudes: Array) -> float:
