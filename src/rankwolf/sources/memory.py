@@ -56,8 +56,8 @@ class Shares:
     def of(cls, max_memory: int | None, columns: int, itemsize: int, n_threads: int) -> Shares:
         """Of a limit on the whole process, what it holds already and the matrices of a proof being taken off.
 
-        One part in ``READING_SHARE`` is for reading and a third for row-aligned arrays. The rest is for work on pieces of
-        them: L is orthogonalised in float64 at the end.
+        One part in ``READING_SHARE`` is for reading and a third for row-aligned arrays. The rest is for work on pieces
+        of them: L is orthogonalised in float64 at the end.
         """
         side = min(columns, EXACT_COLUMNS)
         proof = side * side * (8 + itemsize * n_threads)
