@@ -42,16 +42,23 @@ class Assessment:
 
 
 @singledispatch
-def assess(data: Any, problem: Problem, solution: Any, rng: np.random.Generator) -> Assessment:
-    """Judge ``solution`` on ``data``, without anything that the solver says about it."""
+def assess(
+    data: Any, problem: Problem, solution: Any, rng: np.random.Generator, goal: float | None = None
+) -> Assessment:
+    """Judge ``solution`` on ``data``, without anything that the solver says about it.
+
+    Who only wants to know whether the lower bound is at least ``goal`` may get a bad one where it is not.
+    """
     raise TypeError(f"Nothing is known about solutions on a {type(data).__name__}.")
 
 
 @assess.register(Source)
-def _(source: Source, problem: Problem, solution: Solution, rng: np.random.Generator) -> Assessment:
+def _(
+    source: Source, problem: Problem, solution: Solution, rng: np.random.Generator, goal: float | None = None
+) -> Assessment:
     """Entry-wise observations: one pass does both where the certificate is exact."""
     certificate, sums = certify(
-        problem, source, solution.low_rank, solution.threshold, solution.deflation, rng
+        problem, source, solution.low_rank, solution.threshold, solution.deflation, rng, goal
     )
     objective, nonzeros = _evaluate(problem, source, solution, sums)
     low_rank = source.as_user_sees(solution.low_rank)
@@ -69,8 +76,9 @@ def _(source: Source, problem: Problem, solution: Solution, rng: np.random.Gener
 
 @assess.register(Measurements)
 def _(
-    data: Measurements, problem: Problem, solution: MeasuredSolution, rng: np.random.Generator
-) -> Assessment:
+    data: Measurements, problem: Problem, solution: MeasuredSolution, rng: np.random.Generator,
+    goal: float | None = None,
+) -> Assessment:  # fmt: skip
     """Measurements: one product with A to evaluate, two with A* to certify."""
     low_rank, sparse = solution.low_rank, solution.sparse
     residual = data.b - data.apply(np.asarray(low_rank) + sparse)

@@ -6,7 +6,8 @@ what has to be proved; a power method only gives lower ones.
 
 - Up to ``EXACT_COLUMNS`` columns: the Gram matrix C = YᵀY is added up in one pass (mn² operations, at the speed of
   BLAS), a Lanczos process on C proposes c ≥ λ_max(C), and a Cholesky factorisation of cI − C succeeds only if it is so,
-  up to rounding.
+  up to rounding. Whoever needs a bound of a certain height asks for it: the c that would give it is tried first, and if
+  it fails, no time is lost on how far it is.
 - Beyond: block Lanczos on YᵀY through passes, from a random block, until the leading Ritz pair has a relative residual
   below ``RITZ_TOL``; the bound is the Ritz value plus the residual. That some singular value lies there is certain;
   that it is the largest holds with probability one over the random start in exact arithmetic, and is not proved for a
@@ -15,9 +16,8 @@ what has to be proved; a power method only gives lower ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import inf, log10
 
 import numpy as np
 import scipy.linalg
@@ -33,6 +33,10 @@ from rankwolf.sources.memory import EXACT_COLUMNS
 
 RITZ_TOL = 1e-5
 RITZ_PASSES = 40
+# Lanczos steps on a Gram matrix: where it has to be known how long Y is, and where a factorisation has told already
+# whether it is too long.
+EXACT_STEPS, DECIDED_STEPS = 60, 24
+WITNESSES = 24
 # Allowance for the rounding in a Gram matrix, relative, by the item size of the tiles that it is added up from.
 PRECISION = {4: 1e-6, 8: 1e-13}
 
@@ -42,35 +46,48 @@ class Certificate:
     """A lower bound on the optimal value, and whether ‖Y‖₂ was bounded by proof or by a converged Ritz pair.
 
     ``witness``: right singular vectors of Y in which it is longest, for a solver that wants to know why a bound is low.
+    ``likely_bound``: what a better proof would give; ``lower_bound`` may be far below after one that was given up.
     """
 
     lower_bound: float
     proved: bool
-    witness: Array | None = None
+    witness: Array | None
+    likely_bound: float
+
+
+@dataclass(frozen=True)
+class Norm:
+    """An upper bound on ‖Y‖₂, what it is likely to be, and right singular vectors that belong to it."""
+
+    upper: float
+    likely: float
+    witness: Array
 
 
 def certify(
     problem: Problem, source: Source, low_rank: LowRank, threshold: float, deflation: Deflation | None,
-    rng: np.random.Generator,
+    rng: np.random.Generator, goal: float | None = None,
 ) -> tuple[Certificate, HuberSums]:  # fmt: skip
     """The lower bound that ``low_rank`` proves, and the sums of G and S = T_threshold(P_Ω(M − L)).
 
-    One pass where the proof can be exact.
+    One pass where the proof can be exact. With a ``goal``, a bound below it need not be the best that can be proved.
     """
     left, right = source.factors(low_rank)
     proved = source.shape[1] <= EXACT_COLUMNS
+
+    def bound(norm: float) -> float:
+        return _lower_bound(problem, float(values[4]), float(values[5]), threshold, norm)
+
     if proved:
         sums = source.run(GramOfDual(right, threshold, deflation, source), left)
         del left  # C may be most of the memory of a run
         values, gram = sums.values, sums.gram()
         del sums
-        precision = PRECISION[source.dtype.itemsize]
-        spectral_norm, witness = _root_of_largest_eigenvalue(gram, precision)
-        spectral_norm *= 1.0 + precision
+        norm = _norm_by_factors(gram, PRECISION[source.dtype.itemsize], bound, goal)
     else:
-        values, spectral_norm, witness = _converged_ritz_bound(source, left, right, threshold, deflation, rng)
-    bound = _lower_bound(problem, float(values[4]), float(values[5]), threshold, spectral_norm)
-    return Certificate(bound, proved, witness), HuberSums(values[:4])
+        values, norm = _norm_by_ritz(source, left, right, threshold, deflation, rng)
+    certificate = Certificate(bound(norm.upper), proved, norm.witness, bound(norm.likely))
+    return certificate, HuberSums(values[:4])
 
 
 def _lower_bound(
@@ -101,13 +118,13 @@ def _certify_dual(problem: Problem, data: Measurements, y: Array, rng: np.random
     tall = G if G.shape[0] >= G.shape[1] else G.T
     proved = tall.shape[1] <= EXACT_COLUMNS
     if proved:
-        spectral_norm = _root_of_largest_eigenvalue(np.asfortranarray(tall.T @ tall))[0]
+        spectral_norm = _norm_by_factors(np.asfortranarray(tall.T @ tall), PRECISION[8]).upper
     else:
         start = rng.standard_normal((tall.shape[1], 8))
         pair = nuclear.leading_pair(lambda block: tall.T @ (tall @ block), start, RITZ_TOL, RITZ_PASSES, rng)
         spectral_norm = pair.upper
     bound = dual_bound(problem, data.b, y, spectral_norm, float(np.max(np.abs(G))))
-    return Certificate(bound, proved)
+    return Certificate(bound, proved, None, bound)
 
 
 def dual_bound(problem: Problem, b: Array, y: Array, spectral_norm: float, largest_entry: float) -> float:
@@ -127,33 +144,64 @@ def dual_bound(problem: Problem, b: Array, y: Array, spectral_norm: float, large
     return 0.5 * slope * slope / squared
 
 
-def _root_of_largest_eigenvalue(gram: Array, precision: float = 1e-13) -> tuple[float, Array]:
-    """An upper bound on √λ_max(C), within a few ``precision``, proved by a Cholesky factorisation of cI − C.
+def _norm_by_factors(
+    gram: Array, precision: float, bound: Callable[[float], float] | None = None, goal: float | None = None
+) -> Norm:
+    """√λ_max(C) from above, within a few ``precision``, proved by a Cholesky factorisation of cI − C.
 
-    And approximate leading eigenvectors.
+    With a ``goal`` for ``bound``, which falls as the norm grows, the c at which it is met decides whether it is worth
+    being exact.
     """
     n = gram.shape[0]
-    trace = float(np.trace(gram))
-    if trace <= 0.0:
-        return 0.0, np.zeros((n, 0))
+    longest = max(float(np.trace(gram)), 0.0) ** 0.5
+    if longest == 0.0:
+        return Norm(0.0, 0.0, np.zeros((n, 0)))
+    enough = (
+        None if bound is None or goal is None else _largest_norm(bound, goal, longest) / (1.0 + precision)
+    )
+    met = enough is not None and _is_below(gram, enough**2)
     rng = np.random.default_rng(0)
     start = rng.standard_normal((n, min(4, n)))
-    pair = nuclear.leading_pair(lambda block: gram @ block, start, precision, 60, rng)
-    # Where many eigenvalues crowd at the top, as they do at an optimum, a Ritz value stays below them for long. How far
-    # below, factorisations find out, first by powers of ten and then by halves of the exponent.
-    exponent, failed = log10(precision), -inf
-    while exponent < 0.0 and not _is_below(gram, pair.value**2 * (1.0 + 10.0**exponent)):
-        exponent, failed = exponent + 1.0, exponent
-    if exponent >= 0.0:
-        exact = float(scipy.linalg.eigvalsh(gram, subset_by_index=(n - 1, n - 1))[0])
-        return float((exact * (1.0 + 1e-12)) ** 0.5), pair.leading
-    for _ in range(3 if failed > -inf else 0):
-        middle = 0.5 * (failed + exponent)
-        if _is_below(gram, pair.value**2 * (1.0 + 10.0**middle)):
-            exponent = middle
+    steps = EXACT_STEPS if enough is None else DECIDED_STEPS
+    pair = nuclear.leading_pair(lambda block: gram @ block, start, precision, steps, rng, WITNESSES)
+    if enough is not None and not met:
+        return Norm(longest, max(pair.upper, enough), pair.leading)
+    upper = _proved_root(gram, pair.value**2, precision, enough) * (1.0 + precision)
+    return Norm(upper, upper, pair.leading)
+
+
+def _largest_norm(bound: Callable[[float], float], goal: float, most: float) -> float:
+    """The largest norm, at most ``most``, for which the bound is still at least ``goal``; 0 where there is none."""
+    low, high = 0.0, most
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if bound(middle) >= goal else (low, middle)
+    return low
+
+
+def _proved_root(gram: Array, ritz_value: float, precision: float, enough: float | None) -> float:
+    """A root of some c ≥ λ_max(C), not much above the Ritz value; ``enough``² is known to be such a c.
+
+    Where many eigenvalues crowd at the top, as they do at an optimum, a Ritz value stays below them for long. How far
+    below, factorisations find out: by halves of the way to ``enough``², or else by powers of ten and then by halves of
+    the exponent.
+    """
+    failed, excess = 0.0, precision
+    while excess < 1.0 and not _is_below(gram, ritz_value * (1.0 + excess)):
+        failed, excess = excess, 10.0 * excess
+        if enough is not None:
+            excess = max(enough**2 / ritz_value - 1.0, failed)
+            break
+    if excess >= 1.0 and enough is None:
+        exact = float(scipy.linalg.eigvalsh(gram, subset_by_index=(len(gram) - 1, len(gram) - 1))[0])
+        return float((exact * (1.0 + 1e-12)) ** 0.5)
+    for _ in range(3 if failed > 0.0 else 0):
+        middle = (failed * excess) ** 0.5 if enough is None else 0.5 * (failed + excess)
+        if _is_below(gram, ritz_value * (1.0 + middle)):
+            excess = middle
         else:
             failed = middle
-    return float((pair.value**2 * (1.0 + 10.0**exponent)) ** 0.5), pair.leading
+    return float((ritz_value * (1.0 + excess)) ** 0.5)
 
 
 def _is_below(gram: Array, bound: float) -> bool:
@@ -173,14 +221,14 @@ def _is_below(gram: Array, bound: float) -> bool:
     return int(info) == 0
 
 
-def _converged_ritz_bound(
+def _norm_by_ritz(
     source: Source,
     left: Array,
     right: Array,
     threshold: float,
     deflation: Deflation | None,
     rng: np.random.Generator,
-) -> tuple[Array, float, Array]:
+) -> tuple[Array, Norm]:
     values: list[Array] = []
 
     def gram_product(block: Array) -> Array:
@@ -190,4 +238,4 @@ def _converged_ritz_bound(
 
     start = rng.standard_normal((source.shape[1], 8))
     pair = nuclear.leading_pair(gram_product, start, RITZ_TOL, RITZ_PASSES, rng)
-    return values[0], pair.upper, pair.leading
+    return values[0], Norm(pair.upper, pair.upper, pair.leading)

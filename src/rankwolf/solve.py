@@ -156,7 +156,8 @@ def solve(
             wants_more = callback is None or progress.call(callback, record)
             if status is Status.GAP_REACHED:
                 if iteration >= progress.next_proof:
-                    assessment = assess(source, problem, solver.solution(problem, source, state), rng)
+                    goal = (1.0 - 0.999 * rule.tol) * record.objective  # whose last digits will be others
+                    assessment = assess(source, problem, solver.solution(problem, source, state), rng, goal)
                     result = finish(problem, source, solver, assessment, progress, status)
                     if result.relative_gap <= rule.tol:
                         keep()

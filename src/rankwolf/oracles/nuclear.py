@@ -45,23 +45,26 @@ class KrylovSpace:
     def __init__(self, n: int) -> None:
         self._basis: Array = np.zeros((n, 0))
         self._products: Array = np.zeros((n, 0))
+        self._projected: Array = np.zeros((0, 0))
         self._values: Array = np.zeros(0)
         self._vectors: Array = np.zeros((0, 0))
 
     def add(self, block: Array, product: Array) -> None:
         """Take in ``product`` = GᵀG·``block``; ``block`` has orthonormal columns, orthogonal to the space."""
+        across = self._basis.T @ product
+        within = block.T @ product
+        self._projected = np.block([[self._projected, across], [across.T, 0.5 * (within + within.T)]])
         self._basis = np.hstack([self._basis, block])
         self._products = np.hstack([self._products, product])
-        projected = self._basis.T @ self._products
-        values, vectors = np.linalg.eigh(0.5 * (projected + projected.T))
+        values, vectors = np.linalg.eigh(self._projected)
         self._values, self._vectors = values[::-1], vectors[:, ::-1]
 
-    def leading_pair(self) -> SingularPair:
-        """The best approximation that the space holds, with its residual bound."""
+    def leading_pair(self, count: int = 8) -> SingularPair:
+        """The best approximation that the space holds, with its residual bound, and the ``count`` best vectors."""
         squared, coefficients = max(float(self._values[0]), 0.0), self._vectors[:, 0]
         right = self._basis @ coefficients
         residual = float(np.linalg.norm(self._products @ coefficients - squared * right))
-        return SingularPair(squared**0.5, (squared + residual) ** 0.5, right, self.leading_vectors(8))
+        return SingularPair(squared**0.5, (squared + residual) ** 0.5, right, self.leading_vectors(count))
 
     def leading_vectors(self, count: int) -> Array:
         """The ``count`` best approximate singular vectors (fewer where the space is smaller)."""
@@ -101,7 +104,12 @@ def orthonormal_against(block: Array, basis: Array, rng: np.random.Generator) ->
 
 
 def leading_pair(
-    gram_product: GramProduct, start: Array, tol: float, max_products: int, rng: np.random.Generator
+    gram_product: GramProduct,
+    start: Array,
+    tol: float,
+    max_products: int,
+    rng: np.random.Generator,
+    count: int = 8,
 ) -> SingularPair:
     """Leading right singular vector of G by products with GᵀG, from a warm start, to a relative residual ``tol``.
 
@@ -115,7 +123,7 @@ def leading_pair(
         if block is None:
             break
         space.add(block, gram_product(block))
-        pair = space.leading_pair()
+        pair = space.leading_pair(count)
         if pair.upper**2 - pair.value**2 <= tol * pair.value**2:
             break
         block = space.next_block(start.shape[1], rng)

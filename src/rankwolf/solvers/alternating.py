@@ -180,7 +180,7 @@ class Alternating(Solver[Penalized, AlternatingState]):
     def learn(self, state: AlternatingState, promised: float, certificate: Certificate) -> None:
         """How much worse or better the proof was than what the probes promised."""
         if state.objective > promised:
-            ratio = (state.objective - certificate.lower_bound) / (state.objective - promised)
+            ratio = (state.objective - certificate.likely_bound) / (state.objective - promised)
             state.proof_ratio = min(max(ratio, 1e-2), 1e2)
 
     def solution(self, problem: Penalized, source: Source, state: AlternatingState) -> Solution:

@@ -269,13 +269,13 @@ class Hybrid(Solver[Penalized, HybridState]):
     def learn(self, state: HybridState, promised: float, certificate: Certificate) -> None:
         """How much better or worse the proof was than the Ritz bound; and where Y was too long, as probes."""
         if state.best > promised:
-            ratio = (state.best - certificate.lower_bound) / (state.best - promised)
+            ratio = (state.best - certificate.likely_bound) / (state.best - promised)
             state.proof_ratio = min(max(ratio, 1e-3), 1.0)
         if certificate.witness is not None:
-            rank, width = state.thresholded.shape[1], state.basis.shape[1]
             known = state.basis.astype(np.float64)
-            fresh = orthonormal_against(certificate.witness[:, : max(width - rank, 0) // 2], known, state.rng)
-            state.basis = np.hstack([known[:, : width - fresh.shape[1]], fresh]).astype(state.basis.dtype)
+            room = state.basis.shape[0] - state.basis.shape[1]
+            fresh = orthonormal_against(certificate.witness[:, :room], known, state.rng)
+            state.basis = np.hstack([known, fresh]).astype(state.basis.dtype)
 
     def solution(self, problem: Penalized, source: Source, state: HybridState) -> Solution:
         """The best point, with the directions in which its G is too long."""
