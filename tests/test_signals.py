@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -50,16 +52,31 @@ class Disturbed:
         return self.line
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # words of a half-made ZipFile
+def lines_of(module, work):
+    """How many lines ``module`` runs, the second time; things are imported in the first."""
+    work()
+    counted = Disturbed(module, signal.SIGINT, 0)
+    with counted:
+        work()
+    return -counted.left
+
+
 @pytest.mark.parametrize("first", range(1, 8))
-def test_an_interrupt_within_a_save_is_an_interrupt(first, tmp_path):
+def test_an_interrupt_within_a_save_is_an_interrupt(first, tmp_path, monkeypatch):
     """Before, one line of nine gave a ValueError about an open writing handle."""
+    said = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda lost: said.append(str(lost.exc_value)))
     path = tmp_path / "run.checkpoint"
-    for line in range(first, 700, 7):
+
+    def work():
         path.unlink(missing_ok=True)
+        rw.decompose(NOISE, lambdas=(2.0, 0.5), tol=1e-9, max_iter=2, checkpoint=path, checkpoint_every=1)
+
+    for line in range(first, lines_of(zipfile, work), 61):
         with pytest.raises(KeyboardInterrupt), Disturbed(zipfile, signal.SIGINT, line):
-            rw.decompose(NOISE, lambdas=(2.0, 0.5), tol=1e-9, max_iter=2, checkpoint=path, checkpoint_every=1)
+            work()
         assert [file.name for file in tmp_path.iterdir()] in ([], ["run.checkpoint"])
+    assert not [words for words in said if "writing handle" in words]
 
 
 def test_a_folder_is_the_old_one_or_the_new_one(tmp_path):
@@ -98,12 +115,64 @@ def test_a_command_ends_with_the_signals_code(number, word, tmp_path, capfd):
         1e-9,
         "--quiet",
     ]
-    for line in range(1, 1500, 37):
-        path = tmp_path / f"{line}.checkpoint"
+
+    def work(name="undisturbed"):
+        path = tmp_path / f"{name}.checkpoint"
+        path.unlink(missing_ok=True)
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        return main([*map(str, words), "--checkpoint", str(path), "--checkpoint-every", "1"])
+
+    count = lines_of(zipfile, work)
+    for line in range(1, count, count // 40):
         with Disturbed(zipfile, number, line):
-            code = main([*map(str, words), "--checkpoint", str(path), "--checkpoint-every", "1"])
+            code = work(line)
         assert (code, capfd.readouterr().err) == (128 + number, f"rankwolf: {word}\n")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_library_may_answer_with_any_error(number, monkeypatch, capfd):
+    def run(arguments):
+        try:
+            signal.raise_signal(number)
+        except KeyboardInterrupt as error:
+            raise RuntimeError("cannot close") from error
+
+    monkeypatch.setattr("rankwolf.cli.score.run", run)
+    assert main(["score", "a", "--truth", "b"]) == 128 + number
+    assert capfd.readouterr().err.count("\n") == 1
+
+
+def test_a_second_signal_leaves_time_for_cleaning():
+    cleaned = False
+
+    def work():
+        nonlocal cleaned
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            signal.raise_signal(signal.SIGTERM)
+            cleaned = True
+
+    with Signals() as signals, pytest.raises(KeyboardInterrupt):
+        work()
+    assert cleaned and signals.received is signal.SIGINT
+
+
+FROM_A_STRING = """
+import signal, sys
+import rankwolf.cli
+frame = sys.modules["rankwolf.cli.main"]
+frame.find_commands = lambda: exec("signal.raise_signal(signal.SIGTERM)")
+sys.exit(frame.main(["--version"]))
+"""
+
+
+def test_the_exit_code_is_that_of_the_signal_within_exec(tmp_path):
+    """Python kills itself by SIGINT after a plain KeyboardInterrupt from a string that was run."""
+    (tmp_path / "inside.py").write_text(FROM_A_STRING)
+    done = subprocess.run([sys.executable, "-m", "inside"], cwd=tmp_path, check=False, capture_output=True)
+    assert done.returncode == 143
 
 
 def test_an_interrupt_that_a_finaliser_drops_comes_again():
@@ -120,6 +189,35 @@ def test_an_interrupt_that_a_finaliser_drops_comes_again():
         drop_and_work()
     assert time.monotonic() - started < 5.0
     assert signals.received is signal.SIGTERM
+
+
+def test_nothing_comes_after_the_block():
+    class Dropping:
+        def __del__(self):
+            signal.raise_signal(signal.SIGINT)
+
+    before, hook = signal.getsignal(signal.SIGINT), sys.unraisablehook
+    with Signals():
+        (lambda: Dropping() and None)()
+    time.sleep(0.2)
+    assert signal.getsignal(signal.SIGINT) is before and sys.unraisablehook is hook
+
+
+def test_other_threads_leave_the_hook_alone():
+    hook, entered, leave = sys.unraisablehook, threading.Event(), threading.Event()
+
+    def work():
+        with Signals():
+            entered.set()
+            leave.wait()
+
+    thread = threading.Thread(target=work)
+    with Signals():
+        thread.start()
+        entered.wait()
+    leave.set()
+    thread.join()
+    assert sys.unraisablehook is hook
 
 
 def test_an_ignored_signal_stays_ignored():

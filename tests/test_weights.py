@@ -102,6 +102,26 @@ def test_the_norm_of_uneven_noise(shape, spread):
     assert Variances(known.rows[::3], known.columns[::3]).spectral_norm(shape) > 0.97 * norm
 
 
+@pytest.mark.parametrize("missing", [0.0, 0.4, 0.7])
+def test_the_rank_is_right_where_much_is_missing(missing):
+    for seed in range(3):
+        data, _ = mixture(seed, 300, 200, 4, 1.0, 0.0, missing)
+        assert rw.decompose(data, delta="auto", rng=0).low_rank.rank == 4
+
+
+@pytest.mark.parametrize("share", [0.5, 0.1])
+def test_rows_and_columns_without_entries_say_nothing(share):
+    """Before, they made σ smaller by a factor of hundreds."""
+    data, _ = mixture(0, 300, 200, 4, 1.0, 0.0)
+    data[round(share * 300) :] = np.nan
+    data[:, :40] = np.nan
+    lambda_L, lambda_S = rw.decompose(data, delta="auto", rng=0, max_iter=1).lambdas
+    assert lambda_S == pytest.approx(2.0, rel=0.1)
+    kept = data[: round(share * 300), 40:]
+    norm = weights_for_noise(Noise(1.0, 0.0), kept.shape, 1.0)[0]
+    assert lambda_L == pytest.approx(norm, rel=0.15)
+
+
 def test_no_noise_has_no_norm():
     assert Variances.of(np.zeros((4, 3))).spectral_norm((40, 30)) == 0.0
     assert Variances.of(np.zeros((4, 3)), least=1.0).spectral_norm((400, 100)) == pytest.approx(

@@ -40,6 +40,15 @@ class Variances:
         columns = _less_chance(np.mean(squares, axis=0), spread / noise.shape[0])
         return cls(rows / mean if mean > 0.0 else np.ones_like(rows), np.maximum(columns, least))
 
+    def among(self, rows: Array, columns: Array) -> Variances:
+        """The same where ``rows`` and ``columns`` are true, among others without an entry.
+
+        They are of an observed entry still: the share of those is smaller now.
+        """
+        of_rows, of_columns = np.zeros(rows.size), np.zeros(columns.size)
+        of_rows[rows], of_columns[columns] = self.rows / np.mean(rows), self.columns / np.mean(columns)
+        return Variances(of_rows, of_columns)
+
     def spectral_norm(self, shape: tuple[float, float]) -> float:
         """Of noise of that ``shape``, of which these rows and columns are a sample.
 

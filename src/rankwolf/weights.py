@@ -93,15 +93,24 @@ def estimate_noise(source: Source, rng: np.random.Generator) -> Noise:
 
 
 def noise_of_array(data: Array) -> Noise:
-    """The same from a small array, NaN where nothing was observed.
+    """The same from a small array, NaN where nothing was observed. Rows and columns without an entry say nothing."""
+    seen = ~np.isnan(data)
+    rows, columns = np.any(seen, axis=1), np.any(seen, axis=0)
+    noise = _come_down(data[np.ix_(rows, columns)])
+    if noise.variances is None:
+        return noise
+    return replace(noise, variances=noise.variances.among(rows, columns))
+
+
+def _come_down(data: Array) -> Noise:
+    """From a σ that is too large to one that stays.
 
     Each round fits L by accelerated proximal steps L ← D_λL[L + G], G = clip(P_Ω(M − L), ±λ_S), from the L before it;
     the noise is measured on the residual of L with its singular values not shrunk, and corrected for the directions
     that were fitted.
     """
     seen = ~np.isnan(data)
-    fraction = float(np.mean(seen))
-    start = _spread(np.abs(data[seen]))
+    fraction, start = float(np.mean(seen)) if seen.size else 0.0, _spread(np.abs(data[seen]))
     noise = Noise(start, 0.0)
     low_rank, least = np.zeros_like(data), LEAST_NOISE * start
     for _ in range(60):
@@ -124,10 +133,7 @@ def noise_of_array(data: Array) -> Noise:
 def _fit(
     data: Array, seen: Array, start: Array, lambda_L: float, lambda_S: float, steps: int = 60
 ) -> tuple[Array, Array, int]:
-    """L, L with its singular values not shrunk, and its rank.
-
-    On the live entries, observed and not clipped, a direction falls short by λ_L over their share.
-    """
+    """L, L with its singular values not shrunk, and its rank."""
     low_rank = point = start
     t = 1.0
     for _ in range(steps):
@@ -141,8 +147,7 @@ def _fit(
         point = low_rank + (momentum / t) * (low_rank - last)
         if change <= 1e-3 * float(np.linalg.norm(low_rank)):
             break
-    live = float(np.mean(seen & (np.abs(clipped) < lambda_S)))
-    plain = (shrunk.u * (shrunk.s + lambda_L / max(live, 0.1))) @ shrunk.vt
+    plain = (shrunk.u * (shrunk.s + lambda_L)) @ shrunk.vt
     return low_rank, plain, rank
 
 

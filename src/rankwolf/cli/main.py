@@ -20,9 +20,11 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from math import inf
 from types import FrameType, ModuleType, TracebackType
 from typing import Any, NoReturn
 
@@ -31,6 +33,8 @@ from rankwolf import __version__
 COMMANDS = ("demo", "separate", "decompose", "score")
 
 DONE, BAD_INPUT, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 2, 130, 141, 143
+
+FOR_CLEANING = 1.0  # seconds after a signal
 
 CAUSED_BY_USERS = (ValueError, OSError, ModuleNotFoundError, MemoryError)
 
@@ -52,22 +56,30 @@ class Parser(argparse.ArgumentParser):
         self.exit(BAD_INPUT, f"{self.prog}: error: {one_line(message)}. See '{self.prog} --help'.\n")
 
 
+class Stopped(KeyboardInterrupt):
+    """SIGINT or SIGTERM: handled wherever Ctrl-C is.
+
+    A class of its own, because Python ends a ``python -m`` by SIGINT where a plain KeyboardInterrupt has met an exec.
+    """
+
+
 class Signals:
-    """SIGINT and SIGTERM as KeyboardInterrupt inside the block, so that nothing half-written stays behind.
+    """SIGINT and SIGTERM as :class:`Stopped` inside the block, so that nothing half-written stays behind.
 
     Python raises it wherever the main thread happens to be: a finaliser drops it, and a library that is disturbed in
     the middle may answer with an error of its own. A dropped one is sent again, and ``received`` tells, whatever is
-    raised in the end, that it began with a signal.
+    raised in the end, that it began with a signal. What follows within a second of it is ignored: that is for cleaning.
     """
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
+        self._heard = -inf
         self._before: list[tuple[signal.Signals, Any]] = []
+        self._again: threading.Timer | None = None
 
     def __enter__(self) -> Signals:
-        self._hook = sys.unraisablehook
         if threading.current_thread() is threading.main_thread():  # the only one that may set handlers
-            sys.unraisablehook = self._drop
+            self._hook, sys.unraisablehook = sys.unraisablehook, self._drop
             for number in (signal.SIGINT, signal.SIGTERM):
                 if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup and shells set it
                     self._before.append((number, signal.signal(number, self._handle)))
@@ -76,20 +88,28 @@ class Signals:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._again is not None:
+            self._again.cancel()
         for number, handler in self._before:
             signal.signal(number, handler)
-        sys.unraisablehook = self._hook
+        if self._before:
+            sys.unraisablehook = self._hook
 
-    def _handle(self, number: int, frame: FrameType | None) -> NoReturn:
-        self.received = self.received or signal.Signals(number)
-        raise KeyboardInterrupt
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if now < self._heard + FOR_CLEANING:
+            return
+        self.received, self._heard = signal.Signals(number), now
+        raise Stopped
 
     def _drop(self, lost: sys.UnraisableHookArgs) -> None:
         """What a finaliser raised: only words, unless it was a signal's exception."""
         if self.received is None:
             self._hook(lost)
-        elif isinstance(lost.exc_value, KeyboardInterrupt):
-            threading.Timer(0.05, os.kill, (os.getpid(), self.received)).start()
+        elif isinstance(lost.exc_value, Stopped):
+            self._heard = -inf
+            self._again = threading.Timer(0.05, os.kill, (os.getpid(), self.received))
+            self._again.start()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
