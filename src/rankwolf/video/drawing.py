@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -119,8 +120,9 @@ def write_pictures(
     The next block is made while this one is separated, its frames side by side; each sink encodes in a thread of its
     own, and a block waits until the one before is written: no more than two blocks of pictures are in memory.
     """
-    try:
-        with ThreadPoolExecutor(n_threads) as workers, ThreadPoolExecutor(max(1, len(sinks))) as writers:
+    stop = threading.Event()  # else a block that is being encoded would have to end first
+    with ThreadPoolExecutor(n_threads) as workers, ThreadPoolExecutor(max(1, len(sinks))) as writers:
+        try:
             writing: list[Future[None]] = []
             for block in ahead(blocks):
                 done = list(
@@ -129,19 +131,21 @@ def write_pictures(
                 for future in writing:
                     future.result()
                 writing = [
-                    writers.submit(_write, sink, [getattr(p, name) for p in done])
+                    writers.submit(_write, sink, [getattr(p, name) for p in done], stop)
                     for name, sink in sinks.items()
                 ]
                 for pictures in done:
                     visit(pictures)
             for future in writing:
                 future.result()
-        for sink in sinks.values():
-            sink.close()
-    except BaseException:
-        for sink in sinks.values():
-            sink.abandon()
-        raise
+            for sink in sinks.values():
+                sink.close()
+        except BaseException:
+            stop.set()
+            writers.shutdown()
+            for sink in sinks.values():
+                sink.abandon()
+            raise
 
 
 def ahead(items: Iterable[T]) -> Iterator[T]:
@@ -163,8 +167,10 @@ def _of_block(separator: Separator, block: Block, i: int) -> Pictures:
     return separator.separate(block.first + i, block.frames[i], present, block.low_rank[i])
 
 
-def _write(sink: Sink, pictures: list[Array]) -> None:
+def _write(sink: Sink, pictures: list[Array], stop: threading.Event) -> None:
     for picture in pictures:
+        if stop.is_set():
+            return
         sink.write(picture.astype(np.uint8) * 255 if picture.dtype == np.bool_ else picture)
 
 
