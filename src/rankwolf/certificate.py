@@ -165,7 +165,7 @@ def _norm_by_factors(
     steps = EXACT_STEPS if enough is None else DECIDED_STEPS
     pair = nuclear.leading_pair(lambda block: gram @ block, start, precision, steps, rng, WITNESSES)
     if enough is not None and not met:
-        return Norm(longest, max(pair.upper, enough), pair.leading)
+        return Norm(longest * (1.0 + precision), max(pair.upper, enough), pair.leading)
     upper = _proved_root(gram, pair.value**2, precision, enough) * (1.0 + precision)
     return Norm(upper, upper, pair.leading)
 

@@ -55,7 +55,7 @@ class LowRank:
         left: Array,
         right: Array,
         allocate: Allocate = np.empty,
-        done: Callable[[int, int], object] = min,
+        done: Callable[[int, int], object] = lambda start, stop: None,
     ) -> LowRank:
         """Decompose left · rightᵀ: two thin QR factorisations and a small SVD, (m + n)·r².
 
