@@ -18,6 +18,48 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("rankwolf")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--poison``: arrays of np.empty begin as NaN, or as 0xA5 in every byte, instead of as whatever was there.
+
+    A test that then fails reads what was never written. Arrays that compiled kernels and libraries make for themselves
+    are not reached: for those there is the environment variable MALLOC_PERTURB_=165.
+    """
+    parser.addoption("--poison", action="store_true", help="fill what np.empty gives")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before any test module is imported."""
+    if config.getoption("--poison"):
+        poison_empty()
+
+
+def poison_empty() -> None:
+    """Put poisoned functions in the places of np.empty and np.empty_like."""
+    import numba.extending
+    import numpy as np
+
+    empty, empty_like = np.empty, np.empty_like
+
+    def poisoned(array):
+        if array.dtype.kind in "fc":
+            array.fill(np.nan)
+        elif array.dtype.kind in "iu" and array.size:
+            array.fill(np.frombuffer(b"\xa5" * array.dtype.itemsize, array.dtype)[0])
+        return array
+
+    def poisoned_empty(shape, dtype=float, *arguments, **settings):
+        return poisoned(empty(shape, dtype, *arguments, **settings))
+
+    def poisoned_empty_like(*arguments, **settings):
+        return poisoned(empty_like(*arguments, **settings))
+
+    @numba.extending.overload(poisoned_empty)
+    def in_kernels(shape, dtype=float):
+        return lambda shape, dtype=float: np.zeros(shape, dtype)
+
+    np.empty, np.empty_like = poisoned_empty, poisoned_empty_like
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """The folder of real data that RANKWOLF_DATA names; the test is skipped where it is absent."""

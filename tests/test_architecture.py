@@ -6,6 +6,7 @@ import ast
 import doctest
 import importlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,27 +18,21 @@ import rankwolf
 
 ROOT = Path(rankwolf.__file__).parent
 
-# From the ground up. A module may import from the lines above its own, and from itself.
-LAYERS = [
-    {"kernels", "lowrank", "storing", "variances"},
-    {"files"},
-    {"sources"},
-    {"oracles", "sensing", "rows", "packing"},
-    {"problem"},
-    {"passes", "weights"},
-    {"certificate", "validation", "result", "streaming", "tables", "scaling"},
-    {"solvers"},
-    {"assess", "checkpoint"},
-    {"solve"},
-    {"api"},
-    {"recovery", "estimator", "selection", "callbacks", "scene"},
-    {"video", "report"},
-    {"cli"},
-]
+PAGE = ROOT.parents[1] / "docs" / "architecture.md"
+
+
+def rooms():
+    """The rows of the picture in docs/architecture.md, from the top: a set of rooms each."""
+    picture = PAGE.read_text(encoding="utf-8").split("```rooms\n")[1].split("```")[0]
+    return [set(line[:28].split()) for line in picture.splitlines()]
+
+
+# From the ground up. A module may import from the rows below its own, and from itself.
+LAYERS = rooms()[::-1]
 # These come with the standard library or with NumPy, SciPy, Numba and threadpoolctl, the only dependencies of the core.
 CORE = {"numpy", "scipy", "numba", "threadpoolctl", "rankwolf"}
 # An estimator is a subclass of scikit-learn's classes, so that its module cannot wait with the import.
-EXTRAS = {"estimator": {"sklearn"}}
+EXTRAS = {"tables/robust_pca.py": {"sklearn"}}
 HEAVY = [
     "sklearn",
     "dask",
@@ -91,6 +86,34 @@ def test_imports_go_one_way(path):
         assert height[other] < height[here], f"{here} must not import {other}"
 
 
+def import_table():
+    """Which room imports which, as the table of docs/architecture.md."""
+    used = {room: set() for row in rooms() for room in row}
+    for path in files():
+        used[unit(path)] |= set(imported_units(ast.parse(path.read_text()))) - {unit(path), "__version__"}
+    order = [room for row in rooms() for room in sorted(row)]
+    lines = ["| room | uses |", "|---|---|"]
+    for room in order:
+        others = ", ".join(other for other in order if other in used[room])
+        lines.append(f"| {room} | {others or 'nothing'} |")
+    return "\n".join(lines)
+
+
+def test_the_picture_shows_the_imports_that_there_are():
+    page = PAGE.read_text(encoding="utf-8")
+    shown = page.split("<!-- imports -->")[1].split("<!-- /imports -->")[0].strip()
+    assert shown == import_table(), "python tests/test_architecture.py writes the table anew"
+    assert {unit(path) for path in files()} == {room for row in rooms() for room in row}
+
+
+def test_each_room_says_what_lives_there():
+    """Two or three sentences in the first lines of a folder."""
+    for room in ROOT.iterdir():
+        if (room / "__init__.py").exists():
+            said = ast.get_docstring(ast.parse((room / "__init__.py").read_text())) or ""
+            assert len(re.findall(r"\.(?=\s|$)", said)) >= 2, room.name
+
+
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_core_needs_nothing_but_its_dependencies(path):
     """Anything else is an extra, and is imported inside the function that needs it."""
@@ -103,7 +126,7 @@ def test_the_core_needs_nothing_but_its_dependencies(path):
             names = [node.module or ""]
         for name in names:
             head = name.split(".")[0]
-            allowed = CORE | sys.stdlib_module_names | EXTRAS.get(unit(path), set())
+            allowed = CORE | sys.stdlib_module_names | EXTRAS.get(str(path.relative_to(ROOT)), set())
             assert head in allowed, f"{name} is imported when the module is"
 
 
@@ -114,6 +137,14 @@ def test_only_the_command_line_prints(path):
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             assert node.func.id not in ("print", "input", "breakpoint"), f"line {node.lineno}"
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_cached_property_in_the_package(path):
+    """Python 3.11 holds a lock while it computes one, and a child that is forked meanwhile waits for it for ever."""
+    names = {alias.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)
+             for alias in node.names if node.module == "functools"}  # fmt: skip
+    assert "cached_property" not in names, "rankwolf.ground.once has computed_once"
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
@@ -187,7 +218,12 @@ def test_examples_in_docstrings_run(name):
 
 def test_there_are_examples():
     examples = 0
-    for name in ("rankwolf.api", "rankwolf.lowrank", "rankwolf.oracles.l1", "rankwolf.oracles.nuclear"):
+    for name in (
+        "rankwolf.api.decompose",
+        "rankwolf.ground.low_rank",
+        "rankwolf.oracles.l1",
+        "rankwolf.oracles.nuclear",
+    ):
         finder = doctest.DocTestFinder(exclude_empty=True)
         examples += sum(bool(test.examples) for test in finder.find(importlib.import_module(name)))
     assert examples >= 6
@@ -199,3 +235,15 @@ def test_public_names_are_there():
     assert (ROOT / "py.typed").exists()
     with pytest.raises(AttributeError):
         _ = rankwolf.no_such_name
+
+
+def renew() -> None:
+    """Write the table of imports into the page."""
+    before, rest = PAGE.read_text(encoding="utf-8").split("<!-- imports -->")
+    after = rest.split("<!-- /imports -->")[1]
+    text = f"{before}<!-- imports -->\n{import_table()}\n<!-- /imports -->{after}"
+    PAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    renew()

@@ -7,13 +7,16 @@ import numpy as np
 import pytest
 
 import rankwolf as rw
-from benchmarks import contestants, data, datasets, paper_tables
-from benchmarks.experiments import against_the_limit, agreement, scaling
+from benchmarks import contestants, data, datasets
 from benchmarks.harness import document, judge, process, results, worker
 from benchmarks.harness.experiment import Options, Session
 from benchmarks.harness.judge import Judge, paper_weights
 from benchmarks.harness.machine import PeakMemory
 from benchmarks.harness.worker import RunSpec
+from benchmarks.paper import tables as paper_tables
+from benchmarks.quality import agreement
+from benchmarks.scale import scaling
+from benchmarks.speed import against_the_limit
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +104,7 @@ def test_a_goal_on_the_objective_stops_where_it_is_reached():
 
 def test_a_fresh_process_answers_and_its_failures_are_rows():
     arguments = {"m": 8, "n": 6, "rho": 1.0, "seed": 0}
-    broken = process.call("benchmarks.experiments.agreement:problem", arguments, threads=1, hard_limit=120.0)
+    broken = process.call("benchmarks.quality.agreement:problem", arguments, threads=1, hard_limit=120.0)
     assert broken["failure"].startswith("exit code 1: TypeError")
     late = process.call("time:sleep", {}, threads=1, hard_limit=0.01)
     assert late["failure"] == "no answer within 0 s"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rankwolf as rw
-from rankwolf.callbacks import LogTable, ProgressBar, combine, describe
+from rankwolf.run.callbacks import LogTable, ProgressBar, combine, describe
 
 RECORD = rw.Record(
     iteration=7, passes=20, objective=1234.5678, gap=12.5, relative_gap=0.010125, rank=3, nonzeros=4567,
@@ -34,7 +34,9 @@ def test_table_has_one_header_and_one_row_for_each_iteration(matrix):
     )
     assert len(rows) == fit.n_iter
     assert {len(row) for row in rows} == {len(header)}
-    for row, record in zip(rows, fit.history, strict=True):
+    for row, record in zip(
+        rows[:-1], fit.history[:-1], strict=True
+    ):  # the last one is judged anew in the result
         cells = row.split()
         assert [int(cells[i]) for i in (0, 1, 5, 6)] == [
             record.iteration,
@@ -91,8 +93,10 @@ def test_progress_bar_shows_passes_objective_gap_rank_and_time(matrix):
     stream = io.StringIO()
     console = console_class(file=stream, force_terminal=True, width=140, color_system=None)
     with ProgressBar(tol=1e-2, console=console) as bar:
-        fit = rw.decompose(matrix, delta=0.1, method="fista", rng=0, tol=1e-2, callback=bar)
-    last = fit.history[-1]
+        seen = []
+        watch = combine(bar, seen.append)
+        rw.decompose(matrix, delta=0.1, method="fista", rng=0, tol=1e-2, callback=watch)
+    last = seen[-1]
     shown = stream.getvalue()
     assert describe(last) in shown
     for word in (f"pass {last.passes}", "objective", "gap", f"rank {last.rank}", "00:0", "left"):
@@ -130,7 +134,7 @@ def test_progress_bar_outside_a_with_block_says_what_to_do():
 def test_the_speed_of_reading_is_shown_for_data_on_disk():
     from dataclasses import replace
 
-    from rankwolf.callbacks import describe
+    from rankwolf.run.callbacks import describe
 
     assert "MB/s" not in describe(RECORD)
     assert "250 MB/s" in describe(replace(RECORD, bytes_read=500_000_000, seconds=2.0))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankwolf import certificate
-from rankwolf.certificate import _largest_norm, _norm_by_factors
+from rankwolf.run import certificate
+from rankwolf.run.certificate import _largest_norm, _norm_by_factors
 
 
 def crowded(n, gap=0.0, seed=0):

@@ -15,7 +15,7 @@ import pytest
 from test_on_dask import as_dask, scene, settings  # skips where Dask is not installed
 
 import rankwolf as rw
-from rankwolf.sources.on_dask import source, workers
+from rankwolf.data.on_dask import source, workers
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -120,3 +120,42 @@ def test_a_lost_scheduler_is_one_error(tmp_path):
         for process in (worker, scheduler):
             process.kill()
             process.wait(timeout=60)
+
+
+def test_a_worker_of_another_version_is_named(monkeypatch):
+    """Before, its tasks ended one worker after the other, and the run said that memory was short."""
+    monkeypatch.setattr(workers, "__version__", "9.9.9")
+    with (
+        distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster,
+        distributed.Client(cluster, timeout=120),
+        pytest.raises(RuntimeError, match=r"this version of Rankwolf, 9\.9\.9\. The worker .* has 0\."),
+    ):
+        rw.decompose(as_dask(scene()), rng=0, max_iter=1)
+
+
+def test_a_worker_without_the_package_is_named(monkeypatch):
+    class Client:
+        def run(self, *words, **settings):
+            return {"tcp://1.2.3.4:5": ModuleNotFoundError("No module named 'rankwolf'")}
+
+    with pytest.raises(RuntimeError, match=r"tcp://1.2.3.4:5 has none \(No module named"):
+        workers.check_versions(Client())
+
+
+def test_tls_between_the_processes_changes_nothing():
+    pytest.importorskip("cryptography")
+    X, options = scene(), {"rng": 0, "delta": 1e-2, "max_iter": 4}
+    with (
+        distributed.LocalCluster(
+            n_workers=1,
+            threads_per_worker=1,
+            dashboard_address=":0",
+            security=True,
+            processes=False,
+            protocol="tls",
+        ) as cluster,
+        distributed.Client(cluster, timeout=120),
+    ):
+        assert cluster.scheduler_address.startswith("tls://")
+        fit = rw.decompose(as_dask(X), **options)
+    assert fit.objective == pytest.approx(rw.decompose(X, **options).objective, rel=1e-10)

@@ -66,7 +66,7 @@ def test_quoted_contracts_are_in_the_source():
     assert [names for _, _, names, _ in quotes] == [
         "Solver",
         "Report",
-        "Source.read Source.read_user_rows",
+        "Source.read Source.read_user",
         "Task",
     ]
     for _, path, names, quote in quotes:

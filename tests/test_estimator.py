@@ -22,6 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rankwolf as rw
 from rankwolf import RobustPCA
+from rankwolf.weights.noise import OUTLIER_IN_SIGMAS
 
 
 def contaminated(seed=0, m=300, n=20, r=3, outliers=0.05, missing=0.2, noise=0.1, offset=2.0):
@@ -92,10 +93,47 @@ def test_the_parts_fit_together(fitted):
     # The scores of the training rows are those of L, and S is the thresholded residual.
     low_rank = np.asarray(model.low_rank_)
     rows = model.inverse_transform(model.transform(data)) - model.mean_
+    assert np.linalg.norm(rows - low_rank) < 0.04 * np.linalg.norm(low_rank)
+    residual = np.nan_to_num(data - model.mean_ - low_rank)
+    expected = np.where(np.abs(residual) > OUTLIER_IN_SIGMAS * model.noise_scale_, residual, 0.0)
+    np.testing.assert_allclose(model.outliers_.toarray(), expected, atol=1e-10)
+
+
+def test_without_a_refit_they_are_the_convex_optimum():
+    data, _, _ = contaminated()
+    model = RobustPCA(refit=False, random_state=0).fit(data)
+    low_rank = np.asarray(model.low_rank_)
+    rows = model.inverse_transform(model.transform(data)) - model.mean_
     assert np.linalg.norm(rows - low_rank) < 0.01 * np.linalg.norm(low_rank)
     residual = np.nan_to_num(data - model.mean_ - low_rank)
     expected = residual - np.clip(residual, -model.lambdas_[1], model.lambdas_[1])
     np.testing.assert_allclose(model.outliers_.toarray(), expected, atol=1e-10)
+    refitted = RobustPCA(random_state=0).fit(data)
+    assert np.all(refitted.singular_values_ > model.singular_values_[: refitted.n_components_])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_few_columns_are_not_worse_than_plain_pca(seed):
+    """500 × 6, rank 2, noise 0.1, no outliers: λ_S was ten times too large, and the error ten times that of PCA."""
+    rng = np.random.default_rng(seed)
+    truth = rng.standard_normal((500, 2)) @ rng.standard_normal((2, 6))
+    data = truth + 0.1 * rng.standard_normal(truth.shape)
+    model, plain = RobustPCA(random_state=0).fit(data), PCA(2).fit(data)
+    errors = [np.linalg.norm(m.inverse_transform(m.transform(data)) - truth) for m in (model, plain)]
+    assert errors[0] < 1.3 * errors[1]
+
+
+def test_a_stream_keeps_in_mind_that_the_noise_differs_between_columns():
+    """After its first batch it took the noise as even, and found directions of noise."""
+    rng = np.random.default_rng(0)
+    sizes = np.exp(0.8 * rng.standard_normal(40))
+    directions = rng.standard_normal((3, 40))
+    model = RobustPCA(random_state=0)
+    for _ in range(6):
+        model.partial_fit(
+            rng.standard_normal((200, 3)) @ directions * 2.0 + sizes * rng.standard_normal((200, 40))
+        )
+    assert 3 <= model.n_components_ <= 4
 
 
 def test_the_centre_is_not_a_component():
@@ -215,7 +253,7 @@ def test_pipelines_clones_pickles_and_grid_search():
 
 def test_n_components_keeps_the_strongest():
     data, _, _ = contaminated()
-    whole, cut = RobustPCA(random_state=0).fit(data), RobustPCA(2, random_state=0).fit(data)
+    whole, cut = (RobustPCA(most, refit=False, random_state=0).fit(data) for most in (None, 2))
     assert cut.n_components_ == 2
     np.testing.assert_array_equal(cut.components_, whole.components_[:2])
     residual = np.nan_to_num(data - cut.mean_ - np.asarray(cut.low_rank_))
@@ -230,7 +268,7 @@ def test_n_components_keeps_the_strongest():
 
 def test_weights_are_passed_on():
     data, _, _ = contaminated(missing=0.0, offset=0.0)
-    model = RobustPCA(lambdas=(5.0, 0.3), center=False, random_state=0).fit(data)
+    model = RobustPCA(lambdas=(5.0, 0.3), center=False, refit=False, random_state=0).fit(data)
     fit = rw.decompose(data, lambdas=(5.0, 0.3), rng=0)
     assert model.lambdas_ == (5.0, 0.3)
     np.testing.assert_allclose(np.asarray(model.low_rank_), np.asarray(fit.low_rank), atol=0.05)
@@ -291,7 +329,7 @@ def test_a_stream_finds_a_direction_that_its_first_batch_did_not_have():
     for batch in np.array_split(late, 8):
         model.partial_fit(batch)
     assert model.singular_values_[2] > 50.0
-    assert np.degrees(subspace_angles(directions.T, model.components_[:3].T)[0]) < 4.0
+    assert np.degrees(subspace_angles(directions.T, model.components_[:3].T)[0]) < 6.0
 
 
 def test_forgetting_follows_a_change():

@@ -10,8 +10,16 @@ import scipy.io
 import scipy.sparse
 import zarr
 
-from rankwolf.files import KINDS, LabelledMatrix, Labels, open_dataset, read_matrix, write_rows, write_sparse
-from rankwolf.files.tables import TableOptions
+from rankwolf.files import (
+    KINDS,
+    LabelledMatrix,
+    Labels,
+    TableOptions,
+    open_dataset,
+    read_matrix,
+    write_rows,
+    write_sparse,
+)
 
 
 def numbers(m=30, n=7, missing=True):

@@ -306,7 +306,7 @@ def test_hostile_files_are_refused_at_once(tmp_path):
     assert len(lines) == len(HOSTILE), done.stderr
     for make, line in zip(HOSTILE, lines, strict=True):
         seconds, megabytes, message = line.split(" ", 2)
-        assert message.startswith("ValueError: Cannot read"), f"{make.__name__}: {line}"
+        assert message.startswith("RefusedError: Cannot read"), f"{make.__name__}: {line}"
         assert float(seconds) < 1.0, f"{make.__name__}: {line}"
         assert float(megabytes) < 200.0, f"{make.__name__}: {line}"
     assert not (tmp_path / "sprung").exists()

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 import rankwolf as rw
+from rankwolf.data import InMemory, OnDask
+from rankwolf.data.on_dask import chunks, source, workers
+from rankwolf.data.on_dask.chunks import Room, row_chunks
+from rankwolf.data.on_dask.partition import Behind, Block, Order, PartitionRows, RowSpec, RunTask, obey
+from rankwolf.data.summary import Describe
 from rankwolf.passes import EvaluateFactors, MoveResidual
-from rankwolf.sources import InMemory, OnDask
-from rankwolf.sources.base import Describe
-from rankwolf.sources.on_dask import chunks, source, workers
-from rankwolf.sources.on_dask.chunks import Room, row_chunks
-from rankwolf.sources.on_dask.partition import Behind, Block, Order, Rows, RowSpec, RunTask, obey
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -159,7 +159,7 @@ def test_rows_stay_beside_the_blocks_and_can_be_worked_on():
 
 
 def test_an_order_is_obeyed_once_and_never_out_of_turn():
-    block, rows = Block(scene()[:100], None), Rows(0)
+    block, rows = Block(scene()[:100], None), PartitionRows(0)
     task = MoveResidual(0.5, 0.5, np.zeros(COLUMNS), np.inf, np.zeros((COLUMNS, 1)))
     work, specs = RunTask(task), (RowSpec(0, COLUMNS, "<f8"), RowSpec(1, 1, "<f8"))
     first = obey(rows, work, None, 0, block, order=Order(0, specs, True), dtype=np.dtype(np.float64))
@@ -167,7 +167,9 @@ def test_an_order_is_obeyed_once_and_never_out_of_turn():
     again = obey(rows, work, None, 0, block, order=Order(0, specs, True), dtype=np.dtype(np.float64))
     assert again is first
     np.testing.assert_allclose(rows.arrays[0], 0.5 * block.data)
-    late = obey(Rows(4), work, None, 0, block, order=Order(1, specs, True), dtype=np.dtype(np.float64))
+    late = obey(
+        PartitionRows(4), work, None, 0, block, order=Order(1, specs, True), dtype=np.dtype(np.float64)
+    )
     assert late == Behind(((4, 0),))
 
 
@@ -236,7 +238,7 @@ def test_many_partitions_are_added_up_in_a_tree(method, partitions, adds, client
 
 FAULTS = """
 import resource, numpy as np
-from rankwolf.sources.on_dask.process import working
+from rankwolf.data.on_dask.process import working
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(100):
@@ -402,7 +404,7 @@ def test_rows_come_back_from_those_that_were_fetched(method, monkeypatch):
 
     def lose(record):
         if record.iteration in (5, 8, 9):
-            made[-1]._rows[record.iteration % 4] = Rows(record.iteration % 4)
+            made[-1]._rows[record.iteration % 4] = PartitionRows(record.iteration % 4)
 
     fit = rw.decompose(as_dask(scene()), callback=lose, **options)
     assert fit.objective == pytest.approx(calm.objective, rel=1e-10)

@@ -13,7 +13,7 @@ import pytest
 import reference
 
 import rankwolf as rw
-from rankwolf import certificate
+from rankwolf.run import certificate
 
 SHAPES = [(10, 7), (7, 10), (9, 9)]
 CASES = [(m, n, observed, seed) for m, n in SHAPES for observed in (1.0, 0.6) for seed in (0, 1)]
@@ -90,7 +90,7 @@ def test_weights_every_solver_agrees_with_cvxpy(case):
 def test_radii_every_solver_agrees_with_cvxpy(case):
     M, seen, _ = instance(*case)
     radii, best = radii_and_optimum(*case)
-    for method in ("fw-p", "fw", "auto"):
+    for method in ("fw-p", "fw", "ista", "fista", "auto"):
         fit = run(M, seen, radii=radii, method=method, tol=1e-3, max_iter=300)
         check_against(fit, M, seen, best)
     fw_p = run(M, seen, radii=radii, method="fw-p", tol=1e-2, max_iter=5000)
@@ -109,7 +109,7 @@ def test_the_certificate_holds_however_early_a_run_ends(method, iterations):
     check_against(fit, M, seen, weights_optimum(*case))
 
 
-@pytest.mark.parametrize("method", ["fw-p", "fw"])
+@pytest.mark.parametrize("method", ["fw-p", "fw", "ista", "fista"])
 @pytest.mark.parametrize("iterations", [1, 2, 3, 5, 8, 20])
 def test_the_certificate_for_radii_holds_however_early_a_run_ends(method, iterations):
     case = CASES[2]

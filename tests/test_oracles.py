@@ -7,9 +7,9 @@ import pytest
 import reference
 from numpy.testing import assert_allclose
 
+from rankwolf.data import InMemory
 from rankwolf.oracles import l1, nuclear
 from rankwolf.passes import projection_threshold
-from rankwolf.sources import InMemory
 
 
 def matrix(seed, m=30, n=20, rank=None):

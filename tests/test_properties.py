@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose
 
 import rankwolf as rw
-from rankwolf.lowrank import LowRank
+from rankwolf.ground.low_rank import LowRank
 from rankwolf.oracles import l1, nuclear
 
 numbers = st.floats(-1e3, 1e3, allow_subnormal=False).map(lambda x: round(x, 6))

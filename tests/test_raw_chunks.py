@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import rankwolf as rw
-from rankwolf.sources import OnDisk, as_stored, raw_chunks
-from rankwolf.sources.raw_chunks import Buffers, RawChunks, is_raw
-from rankwolf.sources.stored import Dataset
+from rankwolf.data import OnDisk, as_stored, raw_chunks
+from rankwolf.data.raw_chunks import Buffers, RawChunks, is_raw
+from rankwolf.data.stored import Dataset
 
 zarr = pytest.importorskip("zarr")
 
@@ -231,8 +231,8 @@ def test_the_store_moves_or_goes(tmp_path, monkeypatch):
 LIMITED = """
 import sys
 import rankwolf as rw, zarr, numpy as np
-from rankwolf.files.memory import peak_memory
-from rankwolf.sources.memory import resident_memory
+from rankwolf.ground.machine import peak_memory
+from rankwolf.ground.machine import resident_memory
 rw.decompose(np.eye(30), max_iter=1)
 limit = resident_memory() + 130_000_000
 fit = rw.decompose(zarr.open_array(sys.argv[1], mode="r"), max_memory=limit, max_iter=2, rng=0, delta=1e-2)
@@ -276,7 +276,7 @@ def test_a_matrix_past_the_cache(n_threads, tmp_path):
     X = (rng.random((300, 3)) @ rng.random((3, 16_000)) + (rng.random((300, 16_000)) < 0.05)).astype("f4")
     array = store(tmp_path / "x", X, chunks=(300, 1000))
     source = OnDisk(RawChunks(array, direct=True), None, n_threads)
-    assert source._plan.lines == 1000 and source._plan.ahead == 2
+    assert source.plan.lines == 1000 and source.plan.ahead == 2
     tiles = source.tiles()
     np.testing.assert_array_equal(np.vstack([tile.copy() for tile in source.stream(tiles)]), X.T)
     expected = rw.decompose(X, rng=0, max_iter=5)

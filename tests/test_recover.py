@@ -17,18 +17,22 @@ import scipy.sparse
 
 import rankwolf as rw
 from rankwolf import sensing
-from rankwolf.recovery import default_weights
-from rankwolf.sensing import Measurements
-from rankwolf.solvers import FrankWolfe
-from rankwolf.solvers.measured import (
-    MeasuredFista,
-    MeasuredFrankWolfe,
-    MeasuredFrankWolfeProjection,
-    MeasuredFrankWolfeThresholding,
-    MeasuredIsta,
+from rankwolf.api.measured_weights import default_weights
+from rankwolf.data.measurements import Measurements
+from rankwolf.solvers import (
+    Alternating,
+    Fista,
+    FrankWolfe,
+    FrankWolfeProjection,
+    FrankWolfeThresholding,
+    Ista,
 )
 
 ROOT = Path(__file__).resolve().parents[1]
+# What is said about results of toy problems and of runs that are stopped early is not what is tested here.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:The (sparse|low-rank) part|The iteration limit|The time limit:rankwolf.RankwolfWarning"
+)
 SHAPE = (8, 9)
 
 
@@ -114,7 +118,7 @@ class TestOptimum:
     )
     def test_every_method_to_its_certified_gap(self, kind, seed, constrained, method):
         truth = optimum(kind, seed, constrained)
-        solver = MeasuredFrankWolfe(step="line-search") if method == "fw-line" else method
+        solver = FrankWolfe(step="line-search") if method == "fw-line" else method
         fit = run(kind, seed, constrained, solver, tol=0.02, max_iter=400)
         assert fit.objective >= truth * (1.0 - SLACK)
         assert fit.objective - fit.gap <= truth * (1.0 + SLACK)
@@ -145,12 +149,12 @@ class TestOptimum:
 
 EXACT = {"oracle_tol": 0.0, "oracle_products": 100}
 PAPER = [
-    (MeasuredFrankWolfe(**EXACT), reference.algorithm_3, True),
-    (MeasuredFrankWolfeProjection(**EXACT), reference.algorithm_4, True),
-    (MeasuredFrankWolfe(**EXACT), reference.algorithm_5, False),
-    (MeasuredFrankWolfeThresholding(**EXACT), reference.algorithm_6, False),
-    (MeasuredIsta(), reference.algorithm_7, False),
-    (MeasuredFista(restart=False), reference.algorithm_8, False),
+    (FrankWolfe(**EXACT), reference.algorithm_3, True),
+    (FrankWolfeProjection(**EXACT), reference.algorithm_4, True),
+    (FrankWolfe(**EXACT), reference.algorithm_5, False),
+    (FrankWolfeThresholding(**EXACT), reference.algorithm_6, False),
+    (Ista(), reference.algorithm_7, False),
+    (Fista(restart=False), reference.algorithm_8, False),
 ]
 
 
@@ -164,7 +168,8 @@ class TestAgainstThePaper:
             M[seen], sensing.Entries(seen), method=solver, tol=0.0, max_iter=15, rng=0, **settings
         )
         iterates = list(islice(algorithm(M, seen, *pair), 15))
-        for record, x in zip(fit.history, iterates, strict=True):
+        # The last record is the judge's: it has the true norms in the place of t_L and t_S.
+        for record, x in zip(fit.history[:-1], iterates[:-1], strict=True):
             expected = (
                 reference.misfit(M, seen, x.L, x.S) if constrained
                 else reference.epigraph_objective(M, seen, x, pair)
@@ -177,9 +182,9 @@ class TestAgainstThePaper:
     def test_entries_are_decompose(self, observed):
         M, seen = reference.corrupted(5, 30, 20, observed=observed)
         settings = {"delta": 0.02, "tol": 1e-8, "rng": 0, "n_threads": 1, "max_iter": 5000}
-        measured = rw.recover(M[seen], sensing.Entries(seen), M.shape, **settings)
         entry_wise = rw.decompose(M, observed=seen, **settings)
-        assert measured.lambdas == pytest.approx(entry_wise.lambdas, rel=1e-12)
+        del settings["delta"]
+        measured = rw.recover(M[seen], sensing.Entries(seen), M.shape, lambdas=entry_wise.lambdas, **settings)
         assert measured.objective == pytest.approx(entry_wise.objective, rel=2e-8)
         L, S = np.asarray(measured.low_rank), np.asarray(measured.sparse)
         np.testing.assert_allclose(L, np.asarray(entry_wise.low_rank), atol=2e-3 * np.abs(L).max())
@@ -194,9 +199,10 @@ class TestAgainstThePaper:
         assert 0.0 <= entry_wise.objective / measured.objective - 1.0 + 1e-7 <= 1.02e-2
 
     def test_the_papers_stopping_rule(self):
-        fit = run("cosines", 1, False, "fw-t", stop="paper", tol=1e-3)
+        records = []  # as the run made them; the judge replaces the last one of the result
+        fit = run("cosines", 1, False, "fw-t", stop="paper", tol=1e-3, callback=records.append)
         assert fit.status is rw.Status.PAPER_RULE
-        objectives = np.array([record.objective for record in fit.history])
+        objectives = np.array([record.objective for record in records])
         changes = np.abs(np.diff(objectives)) / objectives[:-1]
         assert np.all(changes[-5:] <= 1e-3)
         quiet = np.convolve(changes <= 1e-3, np.ones(5), mode="valid")
@@ -223,12 +229,12 @@ class TestComplexMeasurements:
 
 
 class TestWeights:
-    def test_the_papers_rule_with_the_operators_scale(self):
+    def test_the_default_rule_has_the_operators_scale(self):
         A = sensing.LinearSensing(3.0 * np.eye(72)[:36], SHAPE)
         b = A.apply(np.ones(SHAPE))
         fit = rw.recover(b, A, norm=3.0, delta=0.01, max_iter=1)
         norm = np.linalg.norm(b)
-        assert fit.lambdas == pytest.approx((0.01 * 0.5 * 3 * norm, 0.01 * 0.5**0.5 * 3 * norm / 3.0))
+        assert fit.lambdas == pytest.approx((0.01 * 0.5 * 3 * norm, 0.01 * 0.5 * 3 * norm / 3.0))
 
     @pytest.mark.parametrize("scale", [1e-6, 1e6])
     def test_scaling_operator_and_measurements_changes_nothing(self, scale):
@@ -270,13 +276,13 @@ class TestWeights:
 class TestRun:
     def test_result_is_the_same_object(self, tmp_path):
         fit = run("cosines", 0, False)
-        assert fit.method == "fista"
+        assert fit.method == "primal-dual"
         assert fit.low_rank.shape == fit.sparse.shape == SHAPE
         fit.save(tmp_path / "fit.npz")
         again = rw.load(tmp_path / "fit.npz")
         assert again.objective == fit.objective
         np.testing.assert_array_equal(np.asarray(again.sparse), np.asarray(fit.sparse))
-        assert "Decomposition of 8 × 9 by fista" in repr(fit)
+        assert "Decomposition of 8 × 9 by primal-dual" in repr(fit)
 
     def test_same_seed_same_bytes(self):
         for method in ("fista", "fw-t", "fw"):
@@ -306,7 +312,7 @@ class TestRun:
         count = type(A).adjoint_products
         monkeypatch.setattr(type(A), "adjoint_products", lambda *a: calls.append(a) or count(*a))
         for cost in (0, 10**9):  # always, never
-            monkeypatch.setattr("rankwolf.sensing.measurements.SPARSE_COST", cost)
+            monkeypatch.setattr("rankwolf.data.measurements.SPARSE_COST", cost)
             fit = rw.recover(A.apply(M), A, delta=0.05, method="fw-t", tol=0.0, max_iter=10, rng=0)
             objectives.append([record.objective for record in fit.history])
         assert len(calls) == 10
@@ -356,7 +362,17 @@ class TestErrors:
             ),
             ({"b": B_GOOD[:, None]}, r"'b' parameter of recover must be of shape \(20,\)"),
             ({"b": np.where(B_GOOD == 3, np.nan, B_GOOD)}, "must be finite. Got 1 of 20 measurements NaN"),
-            ({"b": B_GOOD * 1j}, "must be real, as the operator's measurements are"),
+            ({"b": B_GOOD * 1j, "dtype": float}, "must be real where the operator, L and S are"),
+            ({"noise": 0.0}, "'noise' parameter of recover must be positive"),
+            ({"noise": 1.0, "lambdas": (1.0, 1.0)}, "'noise' parameter of recover excludes"),
+            ({"start": 3}, "'start' parameter of recover must be a Decomposition or a pair"),
+            (
+                {"start": (np.zeros((2, 2)), np.zeros((5, 6)))},
+                "'start' parameter of recover must be finite matrices",
+            ),
+            ({"method": "fista", "max_memory": "1GB"}, "'max_memory' parameter of recover must be None for"),
+            ({"method": "fista", "start": (np.zeros((5, 6)), np.zeros((5, 6)))}, "'fista' .* takes no start"),
+            ({"resume": True}, "'checkpoint' parameter"),
             ({"b": ["a"] * 20}, "'b' parameter of recover must be an array of numbers"),
             ({"b": np.full(20, 1e200)}, "'b' parameter of recover must be of a scale between"),
             ({"b": np.full(20, 1e-200)}, "'b' parameter of recover must be of a scale between"),
@@ -364,18 +380,19 @@ class TestErrors:
             ({"shape": (6, 5)}, "'shape' parameter of recover"),
             ({"norm": 0.5}, "'norm' parameter of recover must be an upper bound"),
             ({"norm": -1.0}, "'norm' parameter of recover must be positive"),
-            ({"method": "hybrid"}, "'method' parameter of recover must be 'auto', a solver, or one of"),
-            ({"method": FrankWolfe()}, "a solver for measurements"),
+            ({"method": "magic"}, "'method' parameter of recover must be 'auto', a solver, or one of"),
+            ({"method": "hybrid"}, "'hybrid' does not take measurements. For this data there are"),
+            ({"method": Alternating()}, "'als' does not take measurements"),
             (
                 {"method": "fw-p"},
-                "'fw-p' does not solve the problem that weights .* These do: 'fista', 'ista', 'fw-t'",
+                "'fw-p' does not solve the problem that weights .* These do: 'primal-dual', 'fista', 'ista', 'fw-t'",
             ),
             ({"method": "fw-t", "radii": (1.0, 1.0)}, "These do: 'fista', 'ista', 'fw-p', 'fw'"),
             ({"lambdas": (1.0, 1.0), "radii": (1.0, 1.0)}, "parameters of recover exclude each other"),
             ({"lambdas": (1.0, -1.0)}, "'lambdas' parameter of recover"),
             ({"lambdas": (1e-30, 1.0)}, "'lambdas' parameter of recover must be within a factor"),
             ({"radii": (1e30, 1.0)}, "'radii' parameter of recover must be within a factor"),
-            ({"delta": "auto"}, "'delta' parameter of recover must be a finite number"),
+            ({"delta": "much"}, "'delta' parameter of recover must be a finite number"),
             ({"tol": -1}, "'tol' parameter of recover"),
             ({"stop": "never"}, "'stop' parameter of recover"),
             ({"callback": 3}, "'callback' parameter of recover"),
@@ -415,7 +432,7 @@ class TestScripts:
         assert (tmp_path / "picture.png").stat().st_size > 10_000
 
     def test_recovery(self, tmp_path, monkeypatch, capsys):
-        benchmark = load("benchmarks/recovery.py")
+        benchmark = load("benchmarks/quality/recovery.py")
         settings = f"--seeds 2 --fractions 0.7 --operators cosines --output {tmp_path / 'r.png'}"
         monkeypatch.setattr("sys.argv", ["recovery", *settings.split()])
         benchmark.main()
@@ -425,7 +442,7 @@ class TestScripts:
         assert len(json.loads((tmp_path / "r.json").read_text())["rows"]) == 4
 
     def test_measured_fourier(self, monkeypatch):
-        benchmark = load("benchmarks/measured_fourier.py")
+        benchmark = load("benchmarks/speed/measured_fourier.py")
         monkeypatch.setattr(benchmark, "FRAMES", 30)
         monkeypatch.setattr(benchmark, "FRAME_SHAPE", (5, 6))
         rows = {row["method"]: row for row in benchmark.compare(0.05, 0.8, 0, most_seconds=0.5)}

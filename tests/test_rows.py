@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from rankwolf import rows as rows_module
-from rankwolf.rows import fit_rows
+from rankwolf.passes import coefficients as rows_module
+from rankwolf.passes.coefficients import fit_rows
 
 
 def contaminated(seed, b, n, r, outliers=0.1, missing=0.2, dtype=np.float64):

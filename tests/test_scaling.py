@@ -7,22 +7,28 @@ import numpy as np
 import pytest
 import zarr
 
-from rankwolf import scaling as module
-from rankwolf.scaling import Scaling, observed_counts
-from rankwolf.sources import Stored, as_stored
+from rankwolf.data import Stored, as_stored, columns
+from rankwolf.data.columns import observed_counts
+from rankwolf.data.open import open_source
+from rankwolf.tables import scaling as module
+from rankwolf.tables.scaling import Scaling
+
+
+def scaled(scaling, data):
+    return scaling.apply(open_source(data)).read_user_rows(0, data.shape[0])
 
 
 def test_scaling_of_odd_columns():
     data = np.array(
         [[1.0, 5.0, np.nan, 0.0], [2.0, 5.0, np.nan, 0.0], [np.nan, 5.0, np.nan, 0.0], [9.0, 5.0, np.nan, 8]]
     )
-    scaling = Scaling.of(data)
+    scaling = Scaling.of(open_source(data))
     np.testing.assert_allclose(scaling.centre, [2.0, 5.0, 0.0, 0.0])
     np.testing.assert_allclose(scaling.scale, [1.482602, 1.0, 1.0, 2.0], rtol=1e-6)
-    np.testing.assert_allclose(scaling.restored(scaling.apply(data))[0:4], data)
-    rows, columns = observed_counts(data)
-    assert rows.tolist() == [3, 3, 2, 3]
-    assert columns.tolist() == [3, 4, 0, 4]
+    np.testing.assert_allclose(scaling.restored(scaled(scaling, data))[0:4], data)
+    in_rows, in_columns = observed_counts(open_source(data))
+    assert in_rows.tolist() == [3, 3, 2, 3]
+    assert in_columns.tolist() == [3, 4, 0, 4]
 
 
 def with_gaps(shape):
@@ -77,13 +83,13 @@ class Once(Stored):
 def test_from_the_disk_as_from_memory(layout, small, tmp_path, monkeypatch):
     """No chunk is taken apart twice, however little room there is."""
     data = with_gaps((90, 700))
-    expected = Scaling.of(data)
+    expected = Scaling.of(open_source(data))
     if small:  # for 80 columns and what reading takes beside them, or for medians of 32
         monkeypatch.setattr(module, "BLOCK_BYTES", 90 * 8 * 4 * 32 * 2)
     write, how = LAYOUTS[layout]
     stored = as_stored(write(tmp_path, data, **how))
     counted = stored if layout in ("map", "whole") else Once(stored)
-    found = Scaling.of(counted)
+    found = Scaling.of(open_source(counted))
     np.testing.assert_array_equal(found.centre, expected.centre)
     np.testing.assert_array_equal(found.scale, expected.scale)
     if isinstance(counted, Once):
@@ -93,24 +99,24 @@ def test_from_the_disk_as_from_memory(layout, small, tmp_path, monkeypatch):
 @pytest.mark.parametrize("small", [False, True], ids=["in memory", "in a file"])
 def test_many_rows_are_sampled(small, tmp_path, monkeypatch):
     data = with_gaps((1000, 30))
-    monkeypatch.setattr(module, "MOST_ROWS", 100)
+    monkeypatch.setattr(columns, "SCALE_ROWS", 100)
     if small:
         monkeypatch.setattr(module, "BLOCK_BYTES", 4000)
-    found = Scaling.of(as_stored(zarr_array(tmp_path, data, chunks=(64, 30))))
-    expected = Scaling.of(data[np.linspace(0, 999, 100).astype(int)])
+    found = Scaling.of(open_source(zarr_array(tmp_path, data, chunks=(64, 30))))
+    expected = Scaling.of(open_source(data[np.linspace(0, 999, 100).astype(int)]))
     np.testing.assert_array_equal(found.centre, expected.centre)
     np.testing.assert_array_equal(found.scale, expected.scale)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_counts_from_the_disk_read_every_chunk_once(layout, tmp_path, monkeypatch):
-    monkeypatch.setattr("rankwolf.sources.stored.PORTION_BYTES", 20_000)
+    monkeypatch.setattr("rankwolf.data.stored.PORTION_BYTES", 20_000)
     data = with_gaps((90, 700))
     write, how = LAYOUTS[layout]
     counted = Once(as_stored(write(tmp_path, data, **how)))
-    rows, columns = observed_counts(counted)
-    np.testing.assert_array_equal(rows, np.sum(~np.isnan(data), axis=1))
-    np.testing.assert_array_equal(columns, np.sum(~np.isnan(data), axis=0))
+    in_rows, in_columns = observed_counts(open_source(counted))
+    np.testing.assert_array_equal(in_rows, np.sum(~np.isnan(data), axis=1))
+    np.testing.assert_array_equal(in_columns, np.sum(~np.isnan(data), axis=0))
     np.testing.assert_array_equal(counted.reads, 1)
 
 
@@ -120,18 +126,18 @@ def test_chunks_that_leave_no_room(tmp_path, monkeypatch):
     with pytest.raises(
         ValueError, match=r"too little memory to standardize .* in chunks of shape \(90, 700\)"
     ):
-        Scaling.of(stored)
+        Scaling.of(open_source(stored))
 
 
 def test_infinite_entries_stay_for_the_solver_to_refuse():
     data = with_gaps((60, 4))
     data[3, 0] = data[:40, 1] = data[:, 2] = np.inf
     data[5, 3] = -np.inf
-    scaling = Scaling.of(data)
+    scaling = Scaling.of(open_source(data))
     assert np.all(np.isfinite(scaling.centre)) and np.all(np.isfinite(scaling.scale))
-    np.testing.assert_array_equal(np.isinf(scaling.apply(data)), np.isinf(data))
+    np.testing.assert_array_equal(np.isinf(scaled(scaling, data)), np.isinf(data))
 
 
 def test_the_type_of_the_other_byte_order():
     data = with_gaps((60, 4))
-    assert Scaling.of(data).apply(data.astype(">f4")).dtype == np.float32
+    assert scaled(Scaling.of(open_source(data)), data.astype(">f4")).dtype == np.float32

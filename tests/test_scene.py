@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rankwolf.scene import Scene
+from rankwolf.video.scene import Scene
 
 SMALL = Scene(height=45, width=60, n_frames=230, seed=3)
 
@@ -70,9 +70,30 @@ def test_seed_makes_another_scene():
     assert not np.array_equal(same.background, other.background)
 
 
+def test_water_moves_and_a_person_stands():
+    wet = replace(SMALL, water=20.0, person=True, n_objects=0)
+    video, dry = wet.render(), replace(wet, water=0.0).render()
+    np.testing.assert_array_equal(video.masks, dry.masks)
+    np.testing.assert_array_equal(video.background, dry.background)
+    change = np.abs(video.frames.astype(float) - dry.frames)
+    assert np.median(change[:, 33:, 25:][~video.masks[:, 33:, 25:]]) > 8.0
+    assert not change[:, :30].any()
+    assert np.array_equal(wet.render(100, 120).frames, video.frames[100:120])
+    standing = video.masks[90:140]
+    assert (standing.all(axis=0).sum() > 0.6 * standing.any(axis=0).sum()) and standing.any()
+    assert not video.masks[0].any() or video.masks[0].sum() < standing[0].sum()
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("height", 2), ("n_frames", 0), ("noise", -1.0), ("n_lamps", 0), ("noise", float("nan"))],
+    [
+        ("height", 2),
+        ("n_frames", 0),
+        ("noise", -1.0),
+        ("n_lamps", 0),
+        ("noise", float("nan")),
+        ("water", -1.0),
+    ],
 )
 def test_bad_settings_are_refused(name, value):
     with pytest.raises(ValueError, match=f"The '{name}' parameter of Scene must be"):

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
+import rankwolf as rw
 from rankwolf import sensing
 from rankwolf.sensing import checks, gaussian
 
@@ -33,8 +34,16 @@ def complex_matrix(rng, shape):
 
 def fourier(rng, m, n):
     """Frames of every parity that n allows."""
+    return sensing.PartialFourier(some(rng, (m, *frame_of(n))))
+
+
+def frame_of(n):
     height = max(h for h in range(1, n + 1) if n % h == 0 and h * h <= n)
-    return sensing.PartialFourier(some(rng, (m, height, n // height)))
+    return height, n // height
+
+
+def coil_maps(rng, n):
+    return complex_matrix(rng, (3, *frame_of(n)))
 
 
 def functions(rng, m, n):
@@ -68,6 +77,17 @@ OPERATORS = {
     @ sensing.PartialDCT(np.ones((m, n), bool)),
     "complex composition": lambda rng, m, n: fourier(rng, m, n)
     @ sensing.LinearSensing(np.diag(complex_matrix(rng, m * n)), (m, n)),
+    "weighting": lambda rng, m, n: sensing.Weighting(complex_matrix(rng, n), (m, n)),
+    "sense": lambda rng, m, n: sensing.Sense(fourier(rng, m, n).mask, coil_maps(rng, n)),
+    "sense in time": lambda rng, m, n: sensing.Sense(fourier(rng, m, n).mask, coil_maps(rng, n))
+    @ sensing.Temporal("fourier", (m, n)).inverse,
+    "centred": lambda rng, m, n: sensing.PartialFourier(fourier(rng, m, n).mask, centred=True),
+    "cosines in time": lambda rng, m, n: fourier(rng, m, n) @ sensing.Temporal("cosine", (m, n)).inverse,
+    "coils as a stack": lambda rng, m, n: sensing.Stack(
+        [fourier(rng, m, n) @ sensing.Weighting(coil.ravel(), (m, n)) for coil in coil_maps(rng, n)]
+    ),
+    "blocks": lambda rng, m, n: sensing.Blocks([fourier(rng, 2, n), sensing.Entries(some(rng, (m, n)))]),
+    "coded aperture": lambda rng, m, n: sensing.CodedAperture(rng.random((m, *frame_of(n))) + 0.1, snapshots=2),
     "orthonormal": lambda rng, m, n: sensing.orthonormalize(sensing.Gaussian(4, (m, n), seed=3)),
 }  # fmt: skip
 operators = pytest.mark.parametrize("make", OPERATORS.values(), ids=OPERATORS.keys())
@@ -103,6 +123,7 @@ def test_dot_test(make, size):
     m, n, seed = size
     rng = np.random.default_rng(seed)
     A = make(rng, m, n)
+    m, n = A.shape
     y, X = vector(rng, A), rng.standard_normal((m, n))
     back = A.adjoint(y)
     assert back.shape == (m, n)
@@ -122,6 +143,7 @@ def test_structure_agrees_with_the_dense_matrix(make, size):
     m, n, seed = size
     rng = np.random.default_rng(seed)
     A = make(rng, m, n)
+    m, n = A.shape
     left, right, y = rng.standard_normal((m, 2)), rng.standard_normal((n, 2)), vector(rng, A)
     np.testing.assert_allclose(A.apply_factors(left, right), A.apply(left @ right.T), atol=1e-11)
     G = A.real_adjoint(y)
@@ -136,7 +158,7 @@ def test_operators_that_have_structure_say_so():
     rng = np.random.default_rng(0)
     names = [name for name, make in OPERATORS.items()
              if (A := make(rng, 4, 6)).adjoint_products(vector(rng, A)) is not None]  # fmt: skip
-    assert names == ["entries", "cosines", "fourier", "stack", "composition"]
+    assert names == ["entries", "cosines", "fourier", "stack", "composition", "centred"]
 
 
 @operators
@@ -151,6 +173,124 @@ def test_norms_are_never_too_small(make, size):
         assert A.norm >= truth * (1.0 - 1e-12)
     estimate = checks.estimate_norm(A)
     assert truth * (1.0 - 1e-12) <= estimate <= 1.03 * truth + 1e-300
+
+
+@operators
+@settings(max_examples=10)
+@given(sizes)
+def test_what_operators_say_about_their_rows_and_columns(make, size):
+    """AA* ≼ diag(d) for real and for complex matrices, A*A ≼ diag(e), and AA* = c·I where it is claimed."""
+    m, n, seed = size
+    A = make(np.random.default_rng(seed), m, n)
+    full = dense(A)
+    real = np.vstack([full.real, full.imag])
+
+    def is_below(gram, bound):
+        gap = np.diag(np.broadcast_to(np.ravel(bound), len(gram))) - gram
+        return np.linalg.eigvalsh(gap)[0] >= -1e-10 * (1.0 + np.abs(gram).max())
+
+    d, d_real, e = A.row_bound(real=False), A.row_bound(real=True), A.column_bound()
+    assert d is None or is_below(full @ full.conj().T, d)
+    assert d_real is None or is_below(real @ real.T, np.tile(np.broadcast_to(d_real, A.size), 2))
+    assert e is None or is_below(full.conj().T @ full, np.broadcast_to(e, A.shape))
+    if A.semi_orthogonal is not None:
+        np.testing.assert_allclose(full @ full.conj().T, A.semi_orthogonal * np.eye(A.size), atol=1e-10)
+
+
+class TestShapesThatPeopleHave:
+    """The same series, mask, maps and k-space in every order that is allowed."""
+
+    def data(self):
+        rng = np.random.default_rng(0)
+        return rng.random((5, 6, 7)) < 0.5, complex_matrix(rng, (3, 6, 7)), complex_matrix(rng, (5, 42))
+
+    @pytest.mark.parametrize("centred", [False, True])
+    @pytest.mark.parametrize("time", ["first", "last"])
+    def test_one_coil(self, time, centred):
+        mask, _, X = self.data()
+        axes = {"axes": (1, 2)}
+        frames = X.reshape(5, 6, 7)
+        k_space = np.fft.fft2(np.fft.ifftshift(frames, **axes) if centred else frames, norm="ortho")
+        k_space = np.fft.fftshift(k_space, **axes) if centred else k_space
+        if time == "last":
+            mask, k_space = np.moveaxis(mask, 0, 2), np.moveaxis(k_space, 0, 2)
+        A = sensing.PartialFourier(mask, time=time, centred=centred)
+        np.testing.assert_allclose(A.as_vector(k_space), A.apply(X), atol=1e-12)
+
+    @pytest.mark.parametrize("centred", [False, True])
+    @pytest.mark.parametrize("time", ["first", "last"])
+    def test_coils(self, time, centred):
+        mask, maps, X = self.data()
+        images = X.reshape(5, 1, 6, 7) * maps
+        axes = {"axes": (2, 3)}
+        k_space = np.fft.fft2(np.fft.ifftshift(images, **axes) if centred else images, norm="ortho")
+        k_space = np.fft.fftshift(k_space, **axes) if centred else k_space
+        if time == "last":
+            mask, maps = np.moveaxis(mask, 0, 2), np.moveaxis(maps, 0, 2)
+            k_space = np.moveaxis(k_space, (2, 3), (0, 1))
+        A = sensing.Sense(mask, maps, time=time, centred=centred)
+        np.testing.assert_allclose(A.as_vector(k_space), A.apply(X), atol=1e-12)
+
+    def test_one_mask_for_all_frames(self):
+        mask, _, X = self.data()
+        A = sensing.PartialFourier(mask[0], frames=5)
+        np.testing.assert_allclose(
+            A.apply(X).reshape(5, -1)[3], sensing.PartialFourier(mask[:1]).apply(X[3:4])
+        )
+
+    def test_k_space_in_the_other_order_is_refused(self):
+        mask, _, X = self.data()
+        A = sensing.PartialFourier(mask)
+        k_space = np.moveaxis(np.fft.fft2(X.reshape(5, 6, 7), norm="ortho"), 0, 2)
+        with pytest.raises(
+            ValueError, match=r"k-space of shape \(5, 6, 7\) \(time='first'\).* Got shape \(6, 7, 5\)"
+        ):
+            rw.recover(k_space, A)
+
+    @pytest.mark.parametrize("coils", [1, 3])
+    def test_non_cartesian_is_the_sum_that_it_says(self, coils):
+        pytest.importorskip("finufft")
+        _, maps, X = self.data()
+        maps = maps[:coils]
+        rng = np.random.default_rng(1)
+        points = rng.uniform(-0.5, 0.5, (5, 2, 4, 2))
+        A = sensing.NonCartesian(points, (6, 7), units="cycles", maps=maps)
+        rows, columns = np.meshgrid(np.arange(6) - 3, np.arange(7) - 3, indexing="ij")
+        waves = (
+            np.exp(-2j * np.pi * (points[..., :1, None] * rows + points[..., 1:, None] * columns)) / 42**0.5
+        )
+        expected = np.einsum("tsjrc,tkrc->tksj", waves, X.reshape(5, 1, 6, 7) * maps)
+        given = expected if coils > 1 else expected[:, 0]
+        np.testing.assert_allclose(A.as_vector(given), A.apply(X), atol=1e-8)
+        radians = sensing.NonCartesian(2.0 * np.pi * points, (6, 7), units="radians", maps=maps)
+        np.testing.assert_allclose(radians.apply(X), A.apply(X), atol=1e-8)
+        y = complex_matrix(rng, A.size)
+        assert abs(np.vdot(A.apply(X), y) - np.vdot(X, A.adjoint(y))) <= 1e-7 * np.linalg.norm(y)
+
+    def test_a_radial_series_is_recovered(self):
+        pytest.importorskip("finufft")
+        angles = np.arange(12 * 9).reshape(12, 9, 1) * 0.618 * np.pi
+        radius = np.linspace(-0.5, 0.5, 20, endpoint=False)
+        points = np.stack([radius * np.sin(angles), radius * np.cos(angles)], axis=-1)
+        A = sensing.NonCartesian(points, (12, 12), units="cycles")
+        rows, columns = np.mgrid[-1:1:12j, -1:1:12j]
+        truth = np.outer(np.linspace(1.0, 2.0, 12), np.exp(-3.0 * (rows**2 + 2.0 * columns**2)).ravel())
+        fit = rw.recover(A.apply(truth).reshape(12, 9, 20), A, rng=0, tol=0.02, dtype=float)
+        total = np.asarray(fit.low_rank) + np.asarray(fit.sparse)
+        assert np.linalg.norm(total - truth) <= 0.05 * np.linalg.norm(truth)
+
+    def test_pictures_through_a_coded_aperture(self):
+        rng = np.random.default_rng(0)
+        A = sensing.CodedAperture(rng.random((4, 5, 6)) < 0.5, snapshots=3)
+        X = rng.standard_normal((12, 30))
+        np.testing.assert_allclose(A.as_vector(A.apply(X).reshape(3, 5, 6)), A.apply(X))
+
+    def test_temporal_parts_come_back_as_series(self):
+        T = sensing.Temporal("fourier", (5, 42))
+        L = rw.LowRank.from_factors(
+            *(complex_matrix(np.random.default_rng(0), (side, 2)) for side in (5, 42))
+        )
+        np.testing.assert_allclose(T.frames(L), np.fft.ifft(np.asarray(L), axis=0, norm="ortho"), atol=1e-12)
 
 
 @given(st.integers(0, 10**6), st.sampled_from([1.0, 1.001, 1.1, 2.0]), st.integers(1, 400))
@@ -404,7 +544,21 @@ class TestChecks:
         (lambda: sensing.Gaussian(1, (2, 3), seed=0) @ np.ones((2, 3)), "'inner' parameter of Composition"),
         (lambda: sensing.PartialDCT(np.ones((2, 3, 4), bool)), "'kept' parameter of PartialDCT"),
         (lambda: sensing.PartialDCT.random(7, (2, 3), seed=0), "between 1 and 6"),
-        (lambda: sensing.PartialFourier(np.ones((2, 3), bool)), "'kept' parameter of PartialFourier"),
+        (lambda: sensing.PartialFourier(np.ones((2, 3), bool)), "'frames' parameter of PartialFourier"),
+        (lambda: sensing.PartialFourier(np.ones((2, 3, 4))), "'kept' parameter of PartialFourier .* made boolean by"),
+        (lambda: sensing.PartialFourier(np.ones((2, 3, 4), bool), frames=4), "time='first' or time='last' says"),
+        (lambda: sensing.PartialFourier(np.ones((2, 3, 4), bool), time="middle"), "'time' parameter"),
+        (lambda: sensing.PartialFourier(np.ones((2, 3, 4), bool), centred=1), "'centred' parameter"),
+        (lambda: sensing.Sense(np.ones((2, 3, 4), bool), np.ones((3, 4, 5))), "'maps' parameter of Sense"),
+        (lambda: sensing.NonCartesian(np.ones((2, 5, 3)), (4, 4), units="cycles"), "'points' parameter"),
+        (lambda: sensing.NonCartesian(np.full((2, 5, 2), 9.0), (4, 4), units="cycles"), "within one period"),
+        (lambda: sensing.NonCartesian(np.zeros((2, 5, 2)), (4, 4), units="metres"), "'units' parameter"),
+        (lambda: sensing.Temporal("wavelet", (3, 4)), "'kind' parameter of Temporal"),
+        (lambda: sensing.CodedAperture(np.ones((2, 3))), "'masks' parameter of CodedAperture"),
+        (lambda: sensing.CodedAperture(np.zeros((2, 3, 4))), "open somewhere"),
+        (lambda: sensing.Weighting(np.ones(4), (2, 3)), "'weights' parameter of Weighting"),
+        (lambda: sensing.Blocks([sensing.Entries(np.ones((2, 3), bool)), sensing.Entries(np.ones((2, 4), bool))]),
+         "the same number of columns"),
         (lambda: sensing.Stack([]), "'parts' parameter of Stack"),
         (lambda: sensing.Stack([sensing.Gaussian(1, (2, 3), seed=0), sensing.Gaussian(1, (3, 2), seed=0)]),
          "matrices of one shape"),

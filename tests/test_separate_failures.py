@@ -11,8 +11,8 @@ pytest.importorskip("av", reason="the extra 'video' is not installed")
 
 from video_files import cut, names, run, scene, summary_of, write_images, write_video
 
-from rankwolf.cli.separate import parse_size
-from rankwolf.scene import Scene
+from rankwolf.cli.common import parse_size
+from rankwolf.video.scene import Scene
 
 
 @pytest.mark.parametrize(
@@ -36,8 +36,12 @@ def test_words_that_are_no_size(text):
         (["--scale", "0"], "--scale"),
         (["--sample", "1.5"], "--sample"),
         (["--vote", "4"], "--vote"),
-        (["--threshold", "9", "--sigmas", "3"], "--sigmas"),
-        (["--sigmas", "0", "--tolerance", "0"], "both be 0"),
+        (["--threshold", "9", "--radius", "3"], "--radius"),
+        (["--radius", "0"], "radius"),
+        (["--samples", "1"], "--samples"),
+        (["--matches", "0"], "--matches"),
+        (["--audio", "--every", "2"], "--audio"),
+        (["--audio"], "has no sound"),
         (["--start", "soon"], "moment"),
         (["--start", "90"], "--start"),
         (["--start", "79"], "at least 2 frames"),

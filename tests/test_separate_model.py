@@ -9,9 +9,9 @@ pytest.importorskip("av", reason="the extra 'video' is not installed")
 
 from video_files import names, pictures, run, scene
 
-from rankwolf.rows import fit_rows
-from rankwolf.scene import Scene
+from rankwolf.passes.coefficients import fit_rows
 from rankwolf.video.model import SHRINKAGE, Model
+from rankwolf.video.scene import Scene
 from rankwolf.video.scoring import Score, score_frame
 
 

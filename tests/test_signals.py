@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import rankwolf as rw
-from rankwolf import storing
 from rankwolf.cli import main
 from rankwolf.cli.main import Signals
+from rankwolf.ground import whole as storing
 
 pytestmark = pytest.mark.skipif(
     threading.current_thread() is not threading.main_thread(), reason="signals belong to the main thread"
@@ -80,7 +80,7 @@ def test_an_interrupt_within_a_save_is_an_interrupt(first, tmp_path, monkeypatch
 
 
 def test_a_folder_is_the_old_one_or_the_new_one(tmp_path):
-    lines = range(1, 60)
+    lines = range(1, 150)
     for line in lines:
         target = tmp_path / str(line)
         target.mkdir()

@@ -9,11 +9,11 @@ import pytest
 import scipy.sparse
 
 import rankwolf as rw
-from rankwolf.rows import fit_rows
-from rankwolf.sources import SparseObserved, SparseZeros
-from rankwolf.sources import sparse as sparse_module
-from rankwolf.sources.sparse import dense_with_nan
-from rankwolf.weights import noise_weights
+from rankwolf.data import SparseObserved, SparseZeros
+from rankwolf.data import sparse as sparse_module
+from rankwolf.data.tiles import dense_with_nan
+from rankwolf.passes.coefficients import fit_rows
+from rankwolf.weights.descent import noise_weights
 
 RNG_SEED = 0
 
@@ -188,7 +188,7 @@ def test_damaged_and_empty_matrices():
     infinite.data[0] = np.inf
     with pytest.raises(ValueError, match="infinite"):
         rw.decompose(infinite)
-    with pytest.raises(ValueError, match="takes nothing but a sparse matrix"):
+    with pytest.raises(ValueError, match="does not take a matrix of observed entries"):
         rw.decompose(np.eye(4), method="als")
 
 

@@ -9,7 +9,8 @@ import pytest
 import reference
 
 import rankwolf as rw
-from rankwolf import solve as solve_module
+from rankwolf.ground import deadline as deadline_module
+from rankwolf.run import progress as progress_module
 from rankwolf.solvers import Fista, FrankWolfe, FrankWolfeProjection, FrankWolfeThresholding
 
 WEIGHTS = ["fw-t", "fw", "ista", "fista", "auto"]
@@ -49,10 +50,12 @@ def test_gap_reached_with_radii(method):
 @pytest.mark.parametrize("tol", [3e-2, 1e-3])
 def test_paper_rule(method, tol):
     """|g(x^{k+1}) − g(x^k)| / g(x^k) ≤ ε for five iterations in a row, and not earlier; g(x⁰) = ½‖M‖²."""
-    fit = run(method, stop="paper", tol=tol, max_iter=3000)
+    values = [0.5 * np.sum(data() ** 2)]
+    see = lambda record: values.append(record.objective)  # noqa: E731 - the last record of the result is judged anew
+    fit = run(method, stop="paper", tol=tol, max_iter=3000, callback=see)
     assert fit.status is rw.Status.PAPER_RULE
     assert fit.status.converged
-    values = np.array([0.5 * np.sum(data() ** 2), *(record.objective for record in fit.history)])
+    values = np.array(values)
     quiet = np.abs(np.diff(values)) <= tol * values[:-1]
     assert quiet[-5:].all()
     for end in range(5, quiet.size):
@@ -96,14 +99,15 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(solve_module, "time", clock)
+    monkeypatch.setattr(progress_module, "time", clock)
+    monkeypatch.setattr(deadline_module, "time", clock)
     return clock
 
 
-def test_time_limit_ends_after_the_first_step_that_is_late():
+def test_time_limit_ends_before_the_first_step_that_would_be_late():
     fit = run("fw-t", tol=0.0, max_iter=10**9, max_seconds=1e-9)
     assert fit.status is rw.Status.TIME_LIMIT
-    assert fit.n_iter == 1
+    assert fit.n_iter == 0
     fit = run("ista", M=data(200, 100), tol=0.0, delta=1e-3, max_iter=10**9, max_seconds=0.3)
     assert fit.status is rw.Status.TIME_LIMIT
     assert fit.history[-1].seconds >= 0.3
@@ -111,10 +115,11 @@ def test_time_limit_ends_after_the_first_step_that_is_late():
 
 
 def test_time_limit_by_a_clock_that_is_known(clock):
-    fit = run("fista", tol=0.0, max_seconds=0.2)
+    """Passes look at the clock as well."""
+    fit = run("fista", tol=0.0, max_seconds=2.0)
     assert fit.status is rw.Status.TIME_LIMIT
-    assert 5 < fit.n_iter < 30
-    assert fit.history[-1].seconds >= 0.2 > fit.history[-2].seconds
+    assert 2 < fit.n_iter < 60
+    assert fit.history[-1].seconds >= 2.0 > fit.history[-2].seconds
 
 
 def test_the_clock_stands_still_during_callbacks(clock):
@@ -138,7 +143,8 @@ def test_a_callback_that_returns_false_stops(method):
     fit = run(method, tol=0.0, callback=third_time)
     assert fit.status is rw.Status.CALLBACK
     assert fit.n_iter == 3
-    assert repr(tuple(seen)) == repr(fit.history)
+    assert repr(tuple(seen[:-1])) == repr(fit.history[:-1])
+    assert seen[-1].iteration == fit.history[-1].iteration  # which is judged anew
 
 
 @pytest.mark.parametrize("answer", [None, 0, "", True, np.False_])
@@ -277,7 +283,9 @@ def test_the_number_of_threads_does_not_change_the_iterates(method, settings):
     M = data(9000, 40, seed=3, observed=0.9)
     settings = {"max_iter": 6, "tol": 0.0, **settings}
     one, two = (run(method, M, **{**settings, "n_threads": threads}) for threads in (1, 2))
-    assert fingerprint(one)[:2] == fingerprint(two)[:2]
+    assert fingerprint(one)[0] == fingerprint(two)[0]
+    records = [[replace(record, seconds=0.0) for record in fit.history[:-1]] for fit in (one, two)]
+    assert repr(records[0]) == repr(records[1])
     assert one.objective == pytest.approx(two.objective, rel=1e-12)
     assert one.relative_gap == pytest.approx(two.relative_gap, abs=1e-9)
 

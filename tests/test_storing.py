@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rankwolf as rw
-from rankwolf.storing import whole
+from rankwolf.ground.whole import whole
 
 h5py = pytest.importorskip("h5py")
 zarr = pytest.importorskip("zarr")
@@ -123,7 +123,8 @@ def test_a_full_disk_for_working_arrays_is_one_clear_error(small_disk, monkeypat
 
 
 def test_a_full_disk_for_a_result_leaves_nothing(small_disk):
-    fit = rw.decompose(np.random.default_rng(0).random((40_000, 20)), rng=0, max_iter=1)
+    noise = np.random.default_rng(0).random((40_000, 20))
+    fit = rw.decompose(noise, lambdas=(1e3, 1e-3), rng=0, max_iter=1)  # all of it in S
     with pytest.raises(OSError, match="No space left"):
         fit.save(small_disk / "fit.npz")
     assert os.listdir(small_disk) == []

@@ -1,4 +1,4 @@
-"""The mask: each step against the textbook's version of it, and all of them on a scene with truth."""
+"""The mask by one threshold, and tidying: each step against the textbook's version of it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import scipy.ndimage
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankwolf.lowrank import LowRank
-from rankwolf.video.mask import MaskRule, drop_small, fill_holes, majority, moving
+from rankwolf.ground.low_rank import LowRank
+from rankwolf.video.mask import Look, MaskRule, Threshold
 from rankwolf.video.picture import Picture
 from rankwolf.video.residual import Residual
+from rankwolf.video.tidy import drop_small, fill_holes, majority
 
 masks = st.tuples(
     st.integers(0, 2**32 - 1), st.floats(0.05, 0.95), st.sampled_from([(9, 12), (17, 5), (30, 31)])
@@ -89,49 +90,49 @@ def test_what_was_not_observed_counts_neither_as_noise_nor_as_contrast():
     assert residual.counts().sum() == residual.values.size < 0.6 * 200 * 600
 
 
+def looked(residual, seen=None):
+    residual = np.asarray(residual, np.float32)[..., None]
+    return Look(residual, np.zeros_like(residual), seen)
+
+
 def test_a_disc_in_noise_is_found():
     rng = np.random.default_rng(1)
     y, x = np.mgrid[:60, :80]
     disc = (y - 30) ** 2 + (x - 40) ** 2 < 100
-    rule = MaskRule()
-    distance = np.abs(rng.normal(0.0, 2.0, disc.shape) + 25.0 * disc)
-    mask = moving(distance, None, rule.level(2.0, 200.0), rule)
+    masker = Threshold.choose(MaskRule(), 2.0, 200.0)
+    residual = rng.normal(0.0, 2.0, disc.shape) + 25.0 * disc
+    mask = masker.mask(looked(residual))
     assert np.count_nonzero(mask ^ disc) < 0.08 * np.count_nonzero(disc)
     half = rng.random(disc.shape) < 0.5
-    mask = moving(np.where(half, distance, 0.0), half, rule.level(2.0, 200.0), rule)
+    mask = masker.mask(looked(np.where(half, residual, 0.0), half))
     assert np.count_nonzero(mask ^ disc) < 0.16 * np.count_nonzero(disc)
 
 
 def test_each_step_can_be_turned_off():
-    distance = np.zeros((40, 40))
-    distance[10:20, 10:20] = 50.0
-    distance[14:16, 14:16] = 0.0
-    distance[30, 30] = 50.0
-    plain = MaskRule(threshold=10.0, vote=1, fill_holes=False, least_area=0.0)
-    np.testing.assert_array_equal(moving(distance, None, 10.0, plain), distance > 10.0)
-    filled = moving(distance, None, 10.0, MaskRule(threshold=10.0, vote=1, least_area=0.0))
-    assert filled[14:16, 14:16].all()
-    assert filled[30, 30]
-    assert not moving(distance, None, 10.0, MaskRule(threshold=10.0, vote=1, least_area=0.002))[30, 30]
+    residual = np.zeros((40, 40))
+    residual[10:20, 10:20] = 50.0
+    residual[14:16, 14:16] = 0.0
+    residual[30, 30] = -50.0
+
+    def mask(**changes):
+        rule = MaskRule(threshold=10.0, **{"vote": 1, "fill_holes": False, "least_area": 0.0, **changes})
+        return Threshold(rule, 10.0).mask(looked(residual))
+
+    np.testing.assert_array_equal(mask(), np.abs(residual) > 10.0)
+    assert mask(fill_holes=True)[14:16, 14:16].all()
+    assert mask(fill_holes=True)[30, 30]
+    assert not mask(least_area=0.002)[30, 30]
+    assert not mask(vote=3)[30, 30]
 
 
 def test_the_threshold_is_above_the_noise_and_above_shadows():
-    assert MaskRule(threshold=10.0).level(99.0, 200.0) == 10.0
-    assert MaskRule().level(2.0, 240.0) == pytest.approx(20.0)
-    assert MaskRule().level(15.0, 240.0) == pytest.approx(30.0)
-    assert MaskRule(tolerance=0.0, sigmas=6.0).level(2.0, 240.0) == 12.0
+    assert Threshold.choose(MaskRule(threshold=10.0), 99.0, 200.0).level == 10.0
+    assert Threshold.choose(MaskRule(), 2.0, 240.0).level == pytest.approx(20.0)
+    assert Threshold.choose(MaskRule(), 15.0, 240.0).level == pytest.approx(30.0)
 
 
-def test_strong_noise_alone_is_no_object():
-    """Two standard deviations are enough when neighbours vote."""
-    rng = np.random.default_rng(3)
-    rule = MaskRule(tolerance=0.0)
-    for shape in ((90, 120), (240, 320)):
-        noise = np.abs(rng.normal(0.0, 10.0, shape))
-        assert not moving(noise, None, rule.level(10.0, 200.0), rule).any()
-
-
-@pytest.mark.parametrize(("height", "side"), [(60, 3), (120, 3), (240, 5), (288, 7), (576, 7), (1080, 7)])
+@pytest.mark.parametrize(("height", "side"), [(60, 3), (120, 3), (240, 7), (480, 15)])
 def test_larger_pictures_ask_more_neighbours(height, side):
-    assert MaskRule().side(height, 2 * height) == MaskRule().side(2 * height, height) == side
+    width = height * 4 // 3
+    assert MaskRule().side(height, width) == MaskRule().side(width, height) == side
     assert MaskRule(vote=1).side(height, height) == 1

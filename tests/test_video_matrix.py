@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankwolf.scene import Scene
-from rankwolf.sources.memory import available_memory
+from rankwolf.ground.machine import available_memory
 from rankwolf.video import noise
+from rankwolf.video.scene import Scene
 from rankwolf.video.store import FrameStore
 
 
@@ -24,9 +24,9 @@ def test_rows_come_back_wherever_they_were_kept(tmp_path, expected, most_rows):
     with FrameStore(50, expected, most_rows * 50, tmp_path) as store:
         for row in rows:
             store.append(row)
-        with store.matrix() as seen:
-            np.testing.assert_array_equal(seen, rows)
-            assert seen.dtype == np.uint8
+        assert store.matrix.dtype == np.uint8 and store.matrix.shape == rows.shape
+        np.testing.assert_array_equal(store.matrix[0:200], rows)
+        np.testing.assert_array_equal(store.read(slice(7, 190), slice(3, 41)), rows[7:190, 3:41])
         np.testing.assert_array_equal(store[20:31], rows[20:31])
         np.testing.assert_array_equal(store[190:300], rows[190:])
         assert store.shape == rows.shape

@@ -13,8 +13,8 @@ import numpy as np
 from PIL import Image
 
 from rankwolf.cli.main import main
-from rankwolf.scene import Rendered, Scene
 from rankwolf.video.reading import Selection, open_frames
+from rankwolf.video.scene import Rendered, Scene
 
 # The objects of this seed differ from what is behind them everywhere.
 SEED = 5

@@ -10,35 +10,43 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers and editors; a test compares these with the table below
-    from rankwolf import callbacks, sensing
-    from rankwolf.api import decompose
-    from rankwolf.estimator import RobustPCA
-    from rankwolf.lowrank import LowRank
-    from rankwolf.recovery import recover
+    from rankwolf import sensing, solvers, video
+    from rankwolf.api.decompose import decompose
+    from rankwolf.api.recover import recover
+    from rankwolf.api.select import DeltaSearch, select_delta
+    from rankwolf.ground.complaints import RankwolfWarning
+    from rankwolf.ground.low_rank import LowRank
     from rankwolf.result import Decomposition, Record, Status, load
-    from rankwolf.selection import DeltaSearch, select_delta
+    from rankwolf.run import callbacks
+    from rankwolf.tables.robust_pca import RobustPCA
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Decomposition": "rankwolf.result",
-    "DeltaSearch": "rankwolf.selection",
-    "LowRank": "rankwolf.lowrank",
+    "DeltaSearch": "rankwolf.api.select",
+    "LowRank": "rankwolf.ground.low_rank",
+    "RankwolfWarning": "rankwolf.ground.complaints",
     "Record": "rankwolf.result",
-    "RobustPCA": "rankwolf.estimator",
+    "RobustPCA": "rankwolf.tables.robust_pca",
     "Status": "rankwolf.result",
-    "callbacks": "rankwolf",
-    "decompose": "rankwolf.api",
+    "callbacks": "rankwolf.run",
+    "decompose": "rankwolf.api.decompose",
     "load": "rankwolf.result",
-    "recover": "rankwolf.recovery",
-    "select_delta": "rankwolf.selection",
+    "recover": "rankwolf.api.recover",
+    "select_delta": "rankwolf.api.select",
     "sensing": "rankwolf",
+    "solvers": "rankwolf",
+    "video": "rankwolf",
 }
+# These are modules, not names in one.
+_MODULES = {"callbacks", "sensing", "solvers", "video"}
 
 __all__ = [
     "Decomposition",
     "DeltaSearch",
     "LowRank",
+    "RankwolfWarning",
     "Record",
     "RobustPCA",
     "Status",
@@ -49,6 +57,8 @@ __all__ = [
     "recover",
     "select_delta",
     "sensing",
+    "solvers",
+    "video",
 ]
 
 
@@ -57,7 +67,7 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        found = import_module(f"rankwolf.{name}") if home == __name__ else getattr(import_module(home), name)
+        found = import_module(f"{home}.{name}") if name in _MODULES else getattr(import_module(home), name)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "sklearn":
             raise
@@ -70,4 +80,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

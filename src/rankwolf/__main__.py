@@ -2,7 +2,7 @@
 
 import sys
 
-from rankwolf.cli import main
+from rankwolf.cli import guarded_main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded_main())

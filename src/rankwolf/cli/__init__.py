@@ -1,5 +1,12 @@
-"""The command line, the only place that prints. One file per command; see :mod:`rankwolf.cli.main` for the frame."""
+"""The command line, the only place that prints. One file for each command; :mod:`rankwolf.cli.main` is their frame.
 
+A command reads its options, calls a function of another room, and turns errors into one line and an exit code. It
+computes nothing, and imports nothing heavy before it has to.
+
+``guarded_main`` is what the shell calls, ``main`` the same without a process around it.
+"""
+
+from rankwolf.cli.guard import guarded_main
 from rankwolf.cli.main import main
 
-__all__ = ["main"]
+__all__ = ["guarded_main", "main"]

@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from rankwolf.result import Record
+    from rankwolf.result.decomposition import Record
 
-STAGES = {"read": "Reading", "decode": "Decoding", "solve": "Solving", "write": "Writing"}
+STAGES = {
+    "read": "Reading",
+    "decode": "Decoding",
+    "solve": "Solving",
+    "refit": "Refitting",
+    "model": "Learning",
+    "write": "Writing",
+}
 
 
 class Bars:
@@ -26,7 +33,7 @@ class Bars:
         if self._talks:
             from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-            from rankwolf.callbacks import ProgressBar
+            from rankwolf.run.callbacks import ProgressBar
 
             self._gap = ProgressBar(self._tol)
             # What the solver says is about 50 characters long: with the rest it fits into a terminal of 80.
@@ -63,7 +70,7 @@ class Bars:
     def record(self, record: Record) -> object:
         """Move the bar of the solver, on the logarithmic scale of its gap."""
         if self._progress is not None and self._task is not None:
-            from rankwolf.callbacks import describe
+            from rankwolf.run.callbacks import describe
 
             share = self._gap.share(record)
             self._progress.update(self._task, total=1.0, completed=share, state=describe(record))

@@ -1,23 +1,24 @@
 """What the commands share: how they speak (``--quiet``, ``--json``) and how they write (whole or not at all).
 
-Standard library only, so that a command may import it at the top.
+Standard library only, and what of Rankwolf needs no more, so that a command may import it at the top.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import errno
 import json
 import os
 import shlex
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from rankwolf.ground.printable import printable
+from rankwolf.ground.whole import flush, replace, whole, workshop
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -90,26 +91,31 @@ def parse_size(text: str) -> int:
     >>> parse_size("1GB"), parse_size("512MiB")
     (1000000000, 536870912)
     """
-    from rankwolf.sources import memory
+    from rankwolf.ground import machine
 
     try:
-        return memory.parse_size(text)
+        return machine.parse_size(text)
     except ValueError:
         raise ValueError(
             f"--max-memory must be a size such as 1GB or 512MiB. Got {text!r} instead."
         ) from None
 
 
+def defaults_of(add_options: Callable[[argparse.ArgumentParser], None]) -> argparse.Namespace:
+    """What the options are when none is given."""
+    plain = argparse.ArgumentParser()
+    add_options(plain)
+    return plain.parse_args(["input", "-o", "output"])
+
+
 def command_of(
     command: str, add_options: Callable[[argparse.ArgumentParser], None], arguments: argparse.Namespace
 ) -> str:
     """The command line that repeats a run: what differs from the defaults that ``add_options`` sets."""
-    plain = argparse.ArgumentParser()
-    add_options(plain)
-    words = [str(arguments.input), "-o", str(arguments.output)]
-    defaults = vars(plain.parse_args(words))
-    words = ["rankwolf", command, *words]
-    for name, default in defaults.items():
+    words = ["rankwolf", command, str(arguments.input), "-o", str(arguments.output)]
+    for name, default in vars(defaults_of(add_options)).items():
+        if name in ("input", "output"):
+            continue
         value = getattr(arguments, name)
         if name in ("quiet", "json") or value == default:
             continue
@@ -139,7 +145,7 @@ class Output:
     def say(self, text: str = "") -> None:
         """A line for people."""
         if self.talks:
-            print(text, flush=True)
+            print("\n".join(map(printable, text.split("\n"))), flush=True)
 
     def finish(self, summary: Mapping[str, Any]) -> None:
         """The JSON object, when it was asked for. NaN and infinity have no place in JSON and become null."""
@@ -148,8 +154,9 @@ class Output:
 
 
 def to_json(summary: Mapping[str, Any], indent: int | None = None) -> str:
-    """Standard JSON: numbers that JSON does not know become null."""
-    return json.dumps(_finite(summary), ensure_ascii=False, allow_nan=False, indent=indent)
+    """Standard JSON: numbers that JSON does not know become null, bytes of a name that is not UTF-8 an escape."""
+    text = json.dumps(_finite(summary), ensure_ascii=False, allow_nan=False, indent=indent)
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _finite(value: Any) -> Any:
@@ -162,13 +169,21 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def check_target(target: Path, force: bool) -> None:
-    """Refuse to replace what exists, before any work; an empty folder is not a result."""
+def check_target(target: Path, force: bool, source: Path | None = None) -> None:
+    """Refuse to replace what exists, before any work; an empty folder is not a result.
+
+    With ``force``, results are replaced, but never what is read: a ``source`` inside the folder is refused.
+    """
     if not target.parent.is_dir():
         raise ValueError(f"The folder {str(target.parent)!r} does not exist. Make it first.")
     taken = any(target.iterdir()) if target.is_dir() else os.path.lexists(target)
     if taken and not force:
         raise ValueError(f"The output {str(target)!r} exists already. Give --force to replace it.")
+    if taken and source is not None and Path(source).resolve().is_relative_to(target.resolve()):
+        raise ValueError(
+            f"The input {str(source)!r} lies in the output {str(target)!r}, where results could replace it. "
+            "Give another --output."
+        )
 
 
 @contextlib.contextmanager
@@ -181,22 +196,18 @@ def whole_folder(target: Path, *, force: bool) -> Iterator[Path]:
     check_target(target, force)
     if os.path.lexists(target) and not target.is_dir():
         raise ValueError(f"The output {str(target)!r} is a file. Give the name of a folder.")
-    temporary = _temporary_folder(target)
-    try:
-        temporary.chmod(0o777 & ~_umask())
-        yield temporary
-        parts = sorted(temporary.iterdir())
+    with workshop(target) as place:
+        made = place / target.name
+        made.mkdir()
+        yield made
+        parts = sorted(made.iterdir())
         for part in parts:
-            _flush(part)
+            flush(part)
         if target.is_dir():
             for part in parts:
-                _replace(part, target / part.name)
+                replace(part, target / part.name)
         else:
-            os.replace(temporary, target)
-    except OSError as error:
-        raise _renamed(error, temporary, target) from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+            os.replace(made, target)
 
 
 @contextlib.contextmanager
@@ -205,51 +216,8 @@ def whole_file(target: Path, *, force: bool) -> Iterator[Path]:
     check_target(target, force)
     if target.is_dir():
         raise ValueError(f"The output {str(target)!r} is a folder. Give the name of a file.")
-    folder = _temporary_folder(target)
-    try:
-        yield folder / target.name
-        _flush(folder / target.name)
-        _replace(folder / target.name, target)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _temporary_folder(target: Path) -> Path:
-    """Beside the target, so that moving is renaming; an error names the folder that the user named."""
-    try:
-        return Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part"))
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(target.parent)) from error
-
-
-def _renamed(error: OSError, temporary: Path, target: Path) -> OSError:
-    """An error of the temporary folder, with the name that the user gave; a full disk often names nothing at all."""
-    name = error.filename
-    if name is None and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        name = str(target)
-    elif isinstance(name, str) and Path(name).is_relative_to(temporary):
-        name = str(target / Path(name).relative_to(temporary))
-    return error if error.errno is None else OSError(error.errno, error.strerror, name)
-
-
-def _flush(path: Path) -> None:
-    """Wait until a file is on the disk; not for each of the thousands that a folder of pictures may hold."""
-    if path.is_file():
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-
-
-def _replace(new: Path, target: Path) -> None:
-    """os.replace, for folders (a Zarr store, pictures) as well."""
-    if new.is_dir() and target.is_dir() and not target.is_symlink():
-        shutil.rmtree(target)
-    os.replace(new, target)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    with whole(target) as made:
+        yield made
 
 
 def remove(paths: Iterable[Path]) -> None:
@@ -276,4 +244,4 @@ def last_words(summary: Mapping[str, Any], target: Path, has_page: bool, speed: 
 
 def warn(text: str) -> None:
     """A warning: to stderr, whatever the output options say."""
-    print(f"rankwolf: {text}", file=sys.stderr)
+    print(f"rankwolf: {printable(text)}", file=sys.stderr)

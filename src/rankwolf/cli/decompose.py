@@ -26,14 +26,15 @@ from rankwolf.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from rankwolf.data import Source
     from rankwolf.files import LabelledMatrix
-    from rankwolf.result import Decomposition
-    from rankwolf.scaling import Scaling
+    from rankwolf.result.decomposition import Decomposition
+    from rankwolf.tables.scaling import Scaling
 
 KINDS = ("npy", "npz", "mat", "mat73", "csv", "tsv", "parquet", "hdf5", "zarr")
 LOW_RANK, OUTLIERS = "low_rank", "outliers"
-# A table with fewer columns may well need half of them.
-DOUBTFUL_SIDE = 20
+# With one of these a spreadsheet takes the text of a cell for a formula.
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def add_parser(subparsers: Any) -> None:
@@ -107,6 +108,20 @@ def _add_solving(parser: argparse.ArgumentParser) -> None:
     weights.add_argument(
         "--lambdas", type=float, nargs=2, metavar=("LOW_RANK", "SPARSE"), help="the weights themselves"
     )
+    weights.add_argument(
+        "--noise",
+        type=float,
+        metavar="SIZE",
+        help="bound the distance of both parts together from the data by this number instead; 0: no noise at all",
+    )
+    group.add_argument(
+        "--refit",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="fit the low-rank part again without shrinkage, and call what is beyond 3.29 standard deviations of the "
+        "noise an outlier (default); with --no-refit both parts are those of the convex problem, and the sparse part "
+        "holds what is beyond its weight, about one in twenty entries of pure noise",
+    )
     add_solving_options(group)
 
 
@@ -124,34 +139,42 @@ def _add_writing(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Read, solve, write; everything appears under its name when all of it is whole."""
     target: Path = arguments.output
-    check_target(target, arguments.force)
+    check_target(target, arguments.force, _path(arguments.input))
     if target.exists() and not target.is_dir():
         raise ValueError(f"The output {str(target)!r} is a file. Give the name of a folder.")
     output, clock = Output.of(arguments), _Clock()
 
-    from rankwolf.scaling import Scaling
-    from rankwolf.sources import as_stored
+    from rankwolf.data.open import open_source
+    from rankwolf.ground.complaints import check_threads
+    from rankwolf.tables.scaling import Scaling
 
     with Bars(output.talks, arguments.tol, "row") as bars:
         bars.stage("read", None)
         matrix = read(arguments)
-        values = matrix.values if (stored := as_stored(matrix.values)) is None else stored
-        scaling = Scaling.of(values, memory_limit(arguments)) if arguments.standardize else Scaling.none()
+        limit = memory_limit(arguments)
+        threads = check_threads(arguments.threads)
+        table = open_source(matrix.values, None, threads, arguments.implicit, limit)
+        scaling = Scaling.of(table, limit) if arguments.standardize else Scaling.none()
+        source = scaling.apply(table)
         clock.lap("read")
         bars.stage("solve", None)
-        fit = solve(scaling.apply(values), arguments, bars)
+        fit = solve(source, arguments, bars)
         clock.lap("solve")
+        parts = fit
+        if refits(arguments):
+            bars.stage("refit", None)
+            parts = fit.refit()
+            clock.lap("refit")
         with whole_folder(target, force=arguments.force) as folder:
             bars.stage("write", 2 * matrix.shape[0])
             kind = matrix.kind if arguments.format == "same" else arguments.format
-            names = write_parts(folder, kind, matrix, fit, scaling, bars)
+            names = write_parts(folder, kind, matrix, parts, scaling, bars)
             clock.lap("write")
-            summary = summarize(arguments, matrix, scaling, fit, kind, clock.seconds)
+            summary = summarize(arguments, matrix, source, scaling, fit, parts, kind, clock.seconds)
             (folder / "summary.json").write_text(to_json(summary, indent=2) + "\n", encoding="utf-8")
             if arguments.report:
-                (folder / "report.html").write_text(
-                    page(matrix, scaling, fit, summary, arguments), encoding="utf-8"
-                )
+                text = page(matrix, source, scaling, fit, parts, summary, arguments)
+                (folder / "report.html").write_text(text, encoding="utf-8", errors="backslashreplace")
     if arguments.force:
         remove_stale(target, {*names, *(["report.html"] if arguments.report else [])})
     for text in summary["warnings"]:
@@ -160,6 +183,11 @@ def run(arguments: argparse.Namespace) -> int:
         output.say(line)
     output.finish({**summary, "output": str(target)})
     return 0
+
+
+def _path(address: str) -> Path:
+    """The file of ``file::name``."""
+    return Path(address.partition("::")[0])
 
 
 class _Clock:
@@ -177,8 +205,7 @@ class _Clock:
 
 def read(arguments: argparse.Namespace) -> LabelledMatrix:
     """The matrix, or a ValueError that says why not."""
-    from rankwolf.files import read_matrix
-    from rankwolf.files.tables import TableOptions
+    from rankwolf.files import TableOptions, read_matrix
 
     header = True if arguments.header else False if arguments.no_header else None
     matrix = read_matrix(
@@ -199,16 +226,21 @@ def memory_limit(arguments: argparse.Namespace) -> int | None:
     return None if arguments.max_memory is None else parse_size(arguments.max_memory)
 
 
-def solve(values: Any, arguments: argparse.Namespace, bars: Bars) -> Decomposition:
-    """One call of rankwolf.decompose."""
-    from rankwolf.api import decompose
+def solve(source: Source, arguments: argparse.Namespace, bars: Bars) -> Decomposition:
+    """One call of rankwolf.decompose, with a matrix that is open already."""
+    from rankwolf.api.decompose import decompose_quietly
 
-    return decompose(
-        values, implicit=arguments.implicit, lambdas=arguments.lambdas, max_memory=memory_limit(arguments),
+    return decompose_quietly(
+        source, lambdas=arguments.lambdas, noise=arguments.noise,
         delta=parse_delta(arguments.delta), method=arguments.method, tol=arguments.tol,
         max_seconds=arguments.max_seconds, callback=bars.record, rng=arguments.seed, n_threads=arguments.threads,
         **checkpoint_of(arguments),
     )  # fmt: skip
+
+
+def refits(arguments: argparse.Namespace) -> bool:
+    """Whether the parts that are written are refitted: not where --noise says how far they may be from the data."""
+    return bool(arguments.refit) and arguments.noise is None
 
 
 def parse_delta(text: str) -> float | str:
@@ -264,23 +296,22 @@ def remove_stale(target: Path, written: set[str]) -> None:
 
 
 def summarize(
-    arguments: argparse.Namespace, matrix: LabelledMatrix, scaling: Scaling, fit: Decomposition, kind: str,
-    seconds: dict[str, float],
+    arguments: argparse.Namespace, matrix: LabelledMatrix, source: Source, scaling: Scaling, fit: Decomposition,
+    parts: Decomposition, kind: str, seconds: dict[str, float],
 ) -> dict[str, Any]:  # fmt: skip
-    """Sizes, weights, gap, status, seconds: numbers and words that JSON knows."""
+    """Sizes, weights, gap, status, seconds: numbers and words that JSON knows.
+
+    Objective, gap and status are those of the convex ``fit``; rank, outliers and noise those of the ``parts`` that
+    were written.
+    """
     from rankwolf import __version__
-    from rankwolf.files.memory import peak_memory
-    from rankwolf.result import ThresholdedResidual
-    from rankwolf.scaling import observed_counts
+    from rankwolf.ground.machine import peak_memory
+    from rankwolf.result.doubts import doubts
 
     m, n = matrix.shape
-    if isinstance(fit.sparse, ThresholdedResidual):  # the solver has counted
-        observed = fit.sparse.source.summary.observed
-    elif matrix.is_sparse and arguments.implicit == "zeros":
-        observed = m * n
-    else:
-        observed = int(observed_counts(matrix.values)[0].sum())
-    weights = "given" if arguments.lambdas else "noise" if arguments.delta == "auto" else "paper"
+    weights = "noise" if arguments.delta == "auto" else "paper"
+    if arguments.lambdas or arguments.noise is not None:
+        weights = "given"
     return {
         "rankwolf": __version__,
         "input": arguments.input,
@@ -290,61 +321,77 @@ def summarize(
         "columns": n,
         "sparse_input": matrix.is_sparse,
         "implicit": arguments.implicit if matrix.is_sparse else None,
-        "observed_fraction": observed / (m * n),
+        "observed_fraction": source.observed_fraction,
         "standardized": arguments.standardize,
         **scaling.as_dict(),
         "weights_from": weights,
         **fit.as_dict(),
+        "refit": refits(arguments),
+        "rank": parts.low_rank.rank,
+        "nonzeros": parts.sparse.nnz,
+        "passes": parts.passes,
+        "noise_scale": parts.noise_scale,
         "seconds": {**seconds, "total": sum(seconds.values())},
+        "bytes_read": source.bytes_read,
         "peak_memory_bytes": peak_memory(),
-        "warnings": [*matrix.warnings, *doubts(fit)],
+        "warnings": [*matrix.warnings, *doubts(fit), *formulas(matrix, kind)],
     }
 
 
-def doubts(fit: Decomposition) -> list[str]:
-    """A sentence where the weights do not fit the data: noise in L, or nothing in it."""
-    rank, most = fit.low_rank.rank, min(fit.low_rank.shape)
-    if rank == 0:
-        return ["The low-rank part is zero: the weights are too large for this data. Give a smaller --delta."]
-    if most >= DOUBTFUL_SIDE and rank > most / 2:
-        return [
-            f"The low-rank part has rank {rank} of at most {most}, so most of it is noise: the weights are too small "
-            "for this data. Give a larger --delta."
-        ]
-    return []
+def formulas(matrix: LabelledMatrix, kind: str) -> list[str]:
+    """A sentence where names that are written to a text would be run by a spreadsheet; they are kept as they are."""
+    if kind not in ("csv", "tsv"):
+        return []
+    labels = matrix.labels
+    names = [str(name) for name in (*(labels.columns or ()), *(labels.index or ()), labels.index_name or "")]
+    count = sum(name[:1] in FORMULA_STARTS and not _is_number(name) for name in names if name)
+    if not count:
+        return []
+    return [
+        f"{count} names of rows or columns begin like a formula, which a spreadsheet may run when it opens the tables."
+    ]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def page(
-    matrix: LabelledMatrix, scaling: Scaling, fit: Decomposition, summary: dict[str, Any], arguments: argparse.Namespace
+    matrix: LabelledMatrix, source: Source, scaling: Scaling, fit: Decomposition, parts: Decomposition,
+    summary: dict[str, Any], arguments: argparse.Namespace,
 ) -> str:  # fmt: skip
-    """report.html."""
+    """The text of report.html. One pass over the data counts what was observed, and S is computed once more."""
+    from rankwolf.data.columns import observed_counts
     from rankwolf.report.matrix_page import matrix_page
     from rankwolf.report.outliers import Cell, Outliers
-    from rankwolf.scaling import observed_counts
 
-    in_rows, in_columns = observed_counts(matrix.values)
-    if matrix.is_sparse and arguments.implicit == "zeros":
-        in_rows[:], in_columns[:] = matrix.shape[1], matrix.shape[0]
-    outliers = Outliers(matrix.shape, matrix.labels, in_rows, in_columns)
+    outliers = Outliers(matrix.shape, matrix.labels, *observed_counts(source))
     if matrix.is_sparse:
-        outliers.add(slice(0, matrix.shape[0]), slice(0, matrix.shape[1]), fit.sparse.to_scipy())
+        outliers.add(slice(0, matrix.shape[0]), slice(0, matrix.shape[1]), parts.sparse.to_scipy())
     else:
-        for part in fit.sparse.parts():
+        for part in parts.sparse.parts():
             outliers.add(*part)
-    low_rank = scaling.restored(fit.low_rank)
+    low_rank = scaling.restored(parts.low_rank)
     cells = []
     for i, j in outliers.places():
         observed, expected = float(matrix.values[i, j]), float(low_rank[i : i + 1][0, j])
         cells.append(Cell(matrix.labels.row(i), matrix.labels.column(j), observed, expected))
-    return matrix_page(summary, fit, outliers, cells, command_of("decompose", add_options, arguments))
+    return matrix_page(summary, fit, parts, outliers, cells, command_of("decompose", add_options, arguments))
 
 
 def story(summary: dict[str, Any], target: Path, has_page: bool) -> list[str]:
     """What happened, in a few lines."""
     missing = 1.0 - summary["observed_fraction"]
+    if summary["refit"]:
+        found = f"{summary['nonzeros']:,} outliers beside noise of {summary['noise_scale']:.3g}"
+    else:
+        found = f"{summary['nonzeros']:,} entries beyond λ_S in the sparse part"
     said = (
         f"{summary['rows']:,} × {summary['columns']:,}, {missing:.1%} missing: low-rank part of rank "
-        f"{summary['rank']}, {summary['nonzeros']:,} outliers; certified gap {summary['relative_gap']:.2g} after "
-        f"{summary['passes']} passes."
+        f"{summary['rank']}, {found}; certified gap {summary['relative_gap']:.2g} after {summary['passes']} passes."
     )
     return [said, *last_words(summary, target, has_page)]

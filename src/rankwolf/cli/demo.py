@@ -15,9 +15,11 @@ from rankwolf.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from rankwolf.result import Decomposition, Record
-    from rankwolf.scene import Rendered
+    from rankwolf.result.decomposition import Decomposition, Record
+    from rankwolf.video.scene import Rendered
 
+# Gray levels: more than the objects' least contrast, so that no threshold would do.
+WAVES = 25.0
 SCENE, PICTURE, PAGE, RESULT, SUMMARY = "scene.mkv", "demo.png", "report.html", "result.npz", "summary.json"
 
 
@@ -26,8 +28,8 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "demo",
         help="render a scene and separate it: nothing to download",
-        description="Render a surveillance scene (lamps that drift and switch, objects that move, noise), split it "
-        "into background and foreground, and compare with the truth.",
+        description="Render a surveillance scene (lamps that drift and switch, objects that move, somebody who "
+        "stands still, water, noise), split it into background and foreground, and compare with the truth.",
     )
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("demo-output"), metavar="FOLDER",
@@ -48,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         summary = separate_scene(video, folder, target, output)
     output.say(
         f"Open {target / PAGE} in a browser: a slider through the frames, and how the run went.\n"
-        f"Open {target / PICTURE}: observed, background, foreground of four moments.\n"
+        f"Open {target / PICTURE}: observed, background, foreground, mask of four moments.\n"
         f"rankwolf.load({str(target / RESULT)!r}) reads the result; {target / SUMMARY} has the figures."
     )
     output.finish({**summary, "output": str(target)})
@@ -57,12 +59,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def render(arguments: argparse.Namespace, output: Output) -> Rendered:
     """The scene with its truth."""
-    from rankwolf.scene import Scene
+    from rankwolf.video.scene import Scene
 
-    scene = Scene(n_frames=arguments.frames, seed=arguments.seed)
+    scene = Scene(n_frames=arguments.frames, seed=arguments.seed, water=WAVES, person=True)
     output.say(
         f"Rendering {scene.n_frames} frames of {scene.height} × {scene.width}: {scene.n_lamps} lamps, "
-        f"{scene.n_objects} objects, noise of {scene.noise:g} gray levels."
+        f"{scene.n_objects} objects, water, somebody who stands still for a third of the time, "
+        f"noise of {scene.noise:g} gray levels."
     )
     return scene.render()
 
@@ -97,9 +100,9 @@ def separate_scene(video: Rendered, folder: Path, target: Path, output: Output) 
     )
     summary = summarize(outcome) | {"input": str(target / SCENE)}
     command = f"rankwolf separate {target / SCENE} -o separated"
-    page = video_page(album, summary, fit, outcome.activity, outcome.residuals, command, None)
+    page = video_page(album, summary, fit, outcome.activity, outcome.residuals, command, None, outcome.levels)
     (folder / PAGE).write_text(page, encoding="utf-8")
-    draw(video, fit, folder / PICTURE)
+    draw(video, fit, masks, folder / PICTURE)
     summary |= {"distance_from_true_background": errors, "mask": score}
     (folder / SUMMARY).write_text(to_json(summary, indent=2) + "\n", encoding="utf-8")
     return summary
@@ -109,7 +112,7 @@ class Table:
     """An observer of the separation that prints the table of iterations."""
 
     def __init__(self, talks: bool) -> None:
-        from rankwolf.callbacks import LogTable
+        from rankwolf.run.callbacks import LogTable
 
         self._table = LogTable() if talks else None
 
@@ -128,9 +131,9 @@ def write_scene(video: Rendered, path: Path) -> None:
     """Without loss, so that the truth stays the truth."""
     from fractions import Fraction
 
-    from rankwolf.video.writing import VideoSink
+    from rankwolf.video.writing import Shape, VideoSink
 
-    sink = VideoSink(path, "ffv1", video.frames.shape[1], video.frames.shape[2], Fraction(25))
+    sink = VideoSink(path, "ffv1", Shape(video.frames.shape[1], video.frames.shape[2], Fraction(25)))
     for frame in video.frames:
         sink.write(frame)
     sink.close()
@@ -162,30 +165,37 @@ def compare(video: Rendered, fit: Decomposition) -> dict[str, float]:
     }
 
 
-def draw(video: Rendered, fit: Decomposition, path: Path) -> None:
-    """Four moments, one row each: observed, background L, foreground S."""
+def draw(video: Rendered, fit: Decomposition, masks: list[Any], path: Path) -> None:
+    """Four moments, one row each: observed, background L, foreground S, mask."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+    from rankwolf.oracles.l1 import soft_threshold
+
+    assert fit.lambdas is not None
+
     count, height, width = video.frames.shape
-    moments = sorted({round(share * (count - 1)) for share in (0.05, 0.35, 0.65, 0.95)})
+    moments = sorted({round(share * (count - 1)) for share in (0.1, 0.4, 0.55, 0.95)})
     layout = ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, wspace=0.0, hspace=0.0)
-    figure = Figure(figsize=(9.6, 3.2 * height / width * len(moments) + 0.6), layout=layout, dpi=150)
+    figure = Figure(figsize=(12.0, 3.0 * height / width * len(moments) + 0.6), layout=layout, dpi=150)
     FigureCanvasAgg(figure)
-    axes = figure.subplots(len(moments), 3, squeeze=False)
+    axes = figure.subplots(len(moments), 4, squeeze=False)
     for row, moment in zip(axes, moments, strict=True):
         background = fit.low_rank[moment].reshape(height, width)
-        foreground = fit.sparse[moment].reshape(height, width)
+        foreground = soft_threshold(video.frames[moment] - background, fit.lambdas[1])
         row[0].imshow(video.frames[moment], cmap="gray", vmin=0, vmax=255)
         row[1].imshow(background, cmap="gray", vmin=0, vmax=255)
         # Zero is white: darker than the background is blue, brighter is red.
         row[2].imshow(foreground, cmap="RdBu_r", vmin=-160, vmax=160)
+        row[3].imshow(masks[moment], cmap="gray", vmin=0, vmax=1)
         row[0].set_ylabel(f"frame {moment + video.start}", fontsize=10)
         for axis in row:
             axis.set(xticks=[], yticks=[])
             axis.spines[:].set_visible(False)
-    titles = ("observed", f"background L, rank {fit.low_rank.rank}", f"foreground S, {_share(fit)} not zero")
+    titles = (
+        "observed", f"background L, rank {fit.low_rank.rank}", f"foreground S, {_share(fit)} not zero", "mask"
+    )  # fmt: skip
     for axis, title in zip(axes[0], titles, strict=True):
         axis.set_title(title, fontsize=11)
     figure.supxlabel("Foreground: red is brighter than the background, blue is darker.", fontsize=9)

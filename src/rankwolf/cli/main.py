@@ -29,6 +29,7 @@ from types import FrameType, ModuleType, TracebackType
 from typing import Any, NoReturn
 
 from rankwolf import __version__
+from rankwolf.ground.printable import printable
 
 COMMANDS = ("demo", "separate", "decompose", "score")
 
@@ -121,16 +122,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             return int(modules[arguments.command].run(arguments))
         except (Exception, KeyboardInterrupt) as error:
             if signals.received is signal.SIGTERM:
-                return _complain("terminated", TERMINATED)
+                return complain("terminated", TERMINATED)
             if signals.received is signal.SIGINT or isinstance(error, KeyboardInterrupt):
-                return _complain("interrupted", INTERRUPTED)
+                return complain("interrupted", INTERRUPTED)
             if isinstance(error, BrokenPipeError):
                 # Python would complain once more when it flushes stdout at exit.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 return BROKEN_PIPE
             if os.environ.get("RANKWOLF_DEBUG") or not isinstance(error, CAUSED_BY_USERS):
                 raise
-            return _complain(f"error: {describe(error)}", BAD_INPUT)
+            return complain(f"error: {describe(error)}", BAD_INPUT)
 
 
 def find_commands() -> dict[str, ModuleType]:
@@ -171,10 +172,11 @@ def describe(error: Exception) -> str:
 
 
 def one_line(message: str) -> str:
-    """Without line breaks."""
-    return " ".join(message.split())
+    """Without line breaks, and without anything else that a terminal would obey."""
+    return printable(" ".join(message.split()))
 
 
-def _complain(message: str, code: int) -> int:
-    print(f"rankwolf: {message}", file=sys.stderr)
+def complain(message: str, code: int) -> int:
+    """The last words of a command that ended badly: one line, and its exit code."""
+    print(f"rankwolf: {one_line(message)}", file=sys.stderr)
     return code

@@ -17,6 +17,7 @@ from rankwolf.cli.common import (
     check_target,
     checkpoint_of,
     command_of,
+    defaults_of,
     last_words,
     parse_size,
     remove,
@@ -24,6 +25,7 @@ from rankwolf.cli.common import (
     warn,
     whole_folder,
 )
+from rankwolf.cli.live import add_live_options, check_live_options, run_live
 
 if TYPE_CHECKING:
     from rankwolf.video.mask import MaskRule
@@ -44,7 +46,9 @@ def add_parser(subparsers: Any) -> None:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """All of them, grouped."""
     parser.add_argument(
-        "input", type=Path, metavar="VIDEO_OR_FOLDER", help="a video, a folder of images, .npy or .npz"
+        "input",
+        metavar="VIDEO_OR_FOLDER",
+        help="a video, a folder of images, a pattern such as 'cam/*.jpg', .npy or .npz",
     )
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="FOLDER", help="where the results go"
@@ -53,6 +57,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _add_solving(parser)
     _add_mask(parser)
     _add_writing(parser)
+    add_live_options(parser)
     add_force_option(parser)
     add_output_options(parser)
 
@@ -60,7 +65,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def _add_reading(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("reading")
     group.add_argument(
-        "--color", action="store_true", help="keep the colours, as three channels of one matrix"
+        "--gray", action="store_true", help="without colours: faster, and worse on water and leaves"
     )
     group.add_argument("--every", type=int, default=1, metavar="N", help="only every N-th frame")
     group.add_argument(
@@ -98,17 +103,37 @@ def _add_solving(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_mask(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("mask", "the threshold applies to |frame - background| in gray levels")
-    group.add_argument("--threshold", type=float, metavar="GRAY", help="default: the larger of the next two")
-    group.add_argument(
-        "--tolerance", type=float, metavar="SHARE", help="this share of the contrast (default: a twelfth)"
+    group = parser.add_argument_group(
+        "mask", "each stage can be changed or left out; docs/video.md says what it does"
     )
-    group.add_argument("--sigmas", type=float, metavar="K", help="K · noise (default: 2)")
+    group.add_argument(
+        "--threshold",
+        type=float,
+        metavar="GRAY",
+        help="one level of |frame - background| instead of the model",
+    )
+    group.add_argument(
+        "--samples",
+        type=int,
+        metavar="N",
+        help="frames that a pixel remembers (default: 60, fewer if memory is)",
+    )
+    group.add_argument(
+        "--radius", type=float, metavar="GRAY", help="nearer to a sample than this is alike (default: 18)"
+    )
+    group.add_argument(
+        "--matches", type=int, metavar="N", help="alike to N samples is background (default: 3)"
+    )
+    group.add_argument("--no-cleaning", action="store_true", help="leave objects among the samples")
+    group.add_argument("--no-absorbed", action="store_true", help="what stays for long is background")
+    group.add_argument(
+        "--keep-shadows", action="store_true", help="count the shadows of what stays as moving"
+    )
     group.add_argument(
         "--vote",
         type=int,
         metavar="N",
-        help="a pixel follows most of its N × N neighbours; 1 is off (default: 3, 5 or 7, by size)",
+        help="a pixel follows most of its N × N neighbours; 1 is off (default: 7 for 320 × 240, by size)",
     )
     group.add_argument(
         "--keep-holes", action="store_true", help="do not fill what is enclosed by moving pixels"
@@ -136,13 +161,17 @@ def _add_writing(parser: argparse.ArgumentParser) -> None:
         choices=("signed", "absolute", "cutout"),
         help="S on middle gray, |S|, or the frame inside the mask",
     )
+    group.add_argument("--audio", action="store_true", help="copy the sound of the input into the videos")
     group.add_argument("--no-report", action="store_true", help="do not make report.html")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read, solve, write; everything appears under its name when all of it is whole."""
+    check_live_options(arguments, defaults_of(add_options))
+    if arguments.live:
+        return run_live(arguments, mask_rule_of(arguments))
     target: Path = arguments.output
-    check_target(target, arguments.force)
+    check_target(target, arguments.force, arguments.input)
     job = job_of(arguments)
     output = Output.of(arguments)
 
@@ -167,31 +196,33 @@ def run(arguments: argparse.Namespace) -> int:
                 outcome.residuals,
                 command_of("separate", add_options, arguments),
                 outcome.reader.names,
+                outcome.levels,
             )
-            (folder / "report.html").write_text(page, encoding="utf-8")
+            (folder / "report.html").write_text(page, encoding="utf-8", errors="backslashreplace")
     if arguments.force:
-        remove_stale(target, summary["format"], arguments)
+        remove_stale(target, summary["format"], summary["mask_by"], arguments)
     for line in story(summary, target, album is not None):
         output.say(line)
     output.finish({**summary, "output": str(target)})
     return 0
 
 
-def remove_stale(target: Path, form: str, arguments: argparse.Namespace) -> None:
+def remove_stale(target: Path, form: str, mask_by: str, arguments: argparse.Namespace) -> None:
     """What an earlier run left under names that this run did not use: it does not belong to the summary any more."""
-    from rankwolf.video.separation import NAMES, REGION, RESULT, STILL
+    from rankwolf.video.separation import MASK_MODEL, NAMES, REGION, RESULT, STILL
     from rankwolf.video.writing import FORMATS
 
     stale = [target / f"{name}{ending}" for kind, ending in FORMATS.items() if kind != form for name in NAMES]
     stale += [target / REGION] if arguments.mask is None else []
     stale += [target / "report.html"] if arguments.no_report else []
     stale += [target / RESULT, target / STILL] if arguments.model is not None else []
+    stale += [] if mask_by == "consensus" and arguments.model is None else [target / MASK_MODEL]
     remove(stale)
 
 
 def job_of(arguments: argparse.Namespace) -> Job:
     """What was asked for, checked."""
-    from rankwolf import validation
+    from rankwolf.ground.complaints import check_number, check_pair
     from rankwolf.video.reading import Moment, Selection
     from rankwolf.video.separation import Job, SolveSettings
 
@@ -201,26 +232,32 @@ def job_of(arguments: argparse.Namespace) -> Job:
         raise ValueError(f"--scale must be above 0 and at most 16. Got {arguments.scale:g} instead.")
     if arguments.sample is not None and not 0.0 < arguments.sample <= 1.0:
         raise ValueError(f"--sample must be above 0 and at most 1. Got {arguments.sample:g} instead.")
+    if arguments.audio and arguments.every != 1:
+        raise ValueError("--audio keeps the sound in time with the pictures: --every does not go with it.")
+    if arguments.audio and arguments.format == "png":
+        raise ValueError("--audio needs a video to go into: --format png does not go with it.")
     if arguments.model is not None:
         check_model_options(arguments)
+    if "://" in arguments.input:
+        raise ValueError(
+            f"{arguments.input!r} is an address. Download it first, or give --live to separate it as it comes."
+        )
     return Job(
-        source=arguments.input,
+        source=Path(arguments.input),
         selection=Selection(
             start=Moment.parse(arguments.start),
             end=None if arguments.end is None else Moment.parse(arguments.end),
             every=arguments.every,
             scale=arguments.scale,
-            color=arguments.color,
+            color=False if arguments.gray else None,
         ),
         region=arguments.mask,
         sample=arguments.sample,
         solve=SolveSettings(
-            lambdas=None
-            if arguments.lambdas is None
-            else validation.check_pair("lambdas", arguments.lambdas),
-            delta=None if arguments.delta is None else validation.check_number("delta", arguments.delta),
+            lambdas=None if arguments.lambdas is None else check_pair("lambdas", arguments.lambdas),
+            delta=None if arguments.delta is None else check_number("delta", arguments.delta),
             method=arguments.method,
-            tol=validation.check_number("tol", arguments.tol, positive=False),
+            tol=check_number("tol", arguments.tol, positive=False),
             max_seconds=arguments.max_seconds,
             seed=arguments.seed,
             n_threads=arguments.threads,
@@ -230,6 +267,7 @@ def job_of(arguments: argparse.Namespace) -> Job:
         style=arguments.foreground,
         format=arguments.format,
         model=arguments.model,
+        audio=arguments.audio,
         strict=arguments.strict,
         max_memory=None if arguments.max_memory is None else parse_size(arguments.max_memory),
     )
@@ -237,21 +275,35 @@ def job_of(arguments: argparse.Namespace) -> Job:
 
 def mask_rule_of(arguments: argparse.Namespace) -> MaskRule:
     """How the residual becomes a mask."""
-    from rankwolf.validation import check_number
+    from rankwolf.ground.complaints import check_number
+    from rankwolf.video.absorbed import AbsorbedRule
+    from rankwolf.video.consensus import ConsensusRule
     from rankwolf.video.mask import MaskRule
 
-    if arguments.threshold is not None and (arguments.sigmas, arguments.tolerance) != (None, None):
-        raise ValueError("--threshold is the level itself: --sigmas and --tolerance do not go with it.")
-    if (arguments.sigmas, arguments.tolerance) == (0.0, 0.0):
-        raise ValueError("--sigmas and --tolerance must not both be 0: everything would move.")
+    model = {name: getattr(arguments, name) for name in ("samples", "radius", "matches")}
+    model = {name: value for name, value in model.items() if value is not None}
+    if arguments.threshold is not None and (model or arguments.no_cleaning or arguments.no_absorbed):
+        raise ValueError(
+            "--threshold replaces the model: --samples, --radius, --matches, --no-cleaning and --no-absorbed "
+            "do not go with it."
+        )
     if arguments.vote is not None and (arguments.vote < 1 or arguments.vote % 2 == 0):
         raise ValueError(f"--vote must be odd and at least 1. Got {arguments.vote} instead.")
-    numbers = {
-        name: check_number(name, value, positive=name == "threshold")
-        for name in ("threshold", "tolerance", "sigmas", "least_area")
-        if (value := getattr(arguments, name)) is not None
-    }
-    return MaskRule(vote=arguments.vote, fill_holes=not arguments.keep_holes, **numbers)
+    for name, least in (("samples", 2), ("matches", 1)):
+        if model.get(name, least) < least:
+            raise ValueError(f"--{name} must be at least {least}. Got {model[name]} instead.")
+    if "radius" in model:
+        check_number("radius", model["radius"])
+    threshold = arguments.threshold
+    return MaskRule(
+        threshold=None if threshold is None else check_number("threshold", threshold),
+        consensus=ConsensusRule(cleaning=0 if arguments.no_cleaning else ConsensusRule.cleaning, **model),
+        absorbed=None if arguments.no_absorbed else AbsorbedRule(),
+        shadows=not arguments.keep_shadows,
+        vote=arguments.vote,
+        fill_holes=not arguments.keep_holes,
+        least_area=check_number("least_area", arguments.least_area, positive=False),
+    )
 
 
 def check_model_options(arguments: argparse.Namespace) -> None:

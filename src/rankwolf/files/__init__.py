@@ -14,18 +14,19 @@ An address is a file name, or ``file::member`` for a file that holds several arr
 =================  ==============================================================================
 
 Nothing is unpickled. What a header claims is compared with the size of the file before anything is allocated
-(:mod:`rankwolf.files.claims`). This package imports nothing of Rankwolf but
-:mod:`rankwolf.storing`.
+(:mod:`rankwolf.files.claims`). Whatever a library raises over a damaged file becomes a ValueError of one line
+(:meth:`Address.reading`). This package imports nothing of Rankwolf but :mod:`rankwolf.ground`.
 """
 
 from rankwolf.files.address import Address
 from rankwolf.files.claims import Budget
+from rankwolf.files.columns import TableOptions
 from rankwolf.files.kinds import KINDS, Kind, kind_named, read_matrix
 from rankwolf.files.matrix import LabelledMatrix, Labels
 from rankwolf.files.stores import open_dataset
 from rankwolf.files.writing import write_factors, write_rows, write_sparse
 
 __all__ = [
-    "KINDS", "Address", "Budget", "Kind", "LabelledMatrix", "Labels", "kind_named", "open_dataset", "read_matrix",
-    "write_factors", "write_rows", "write_sparse",
+    "KINDS", "Address", "Budget", "Kind", "LabelledMatrix", "Labels", "TableOptions", "kind_named", "open_dataset",
+    "read_matrix", "write_factors", "write_rows", "write_sparse",
 ]  # fmt: skip

@@ -1,9 +1,23 @@
-"""``file.h5::/path``: a file, and what is meant in it."""
+"""``file.h5::/path``: a file, and what is meant in it; and the one boundary between files and their readers."""
 
 from __future__ import annotations
 
+import errno
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from rankwolf.ground.printable import printable
+
+# What the system says about a file that is not there, may not be read, or is a folder; and about the process itself.
+SAID_BY_THE_SYSTEM = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENAMETOOLONG, errno.EMFILE)
+MOST_WORDS = 500
+
+
+class RefusedError(ValueError):
+    """A file that is not read, and why: one line, not too long, whatever a library said."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +46,11 @@ class Address:
     def __str__(self) -> str:
         return str(self.path) if self.member is None else f"{self.path}::{self.member}"
 
-    def bad(self, problem: str) -> ValueError:
-        """The one form of a complaint about a file: one line, not too long, whatever a library said."""
-        words = " ".join(problem.split()).replace(" )", ")")
-        return ValueError(f"Cannot read {str(self)!r}: {words if len(words) < 500 else words[:499] + '…'}")
+    def bad(self, problem: str) -> RefusedError:
+        """The one form of a complaint about a file."""
+        words = printable(" ".join(problem.split()).replace(" )", ")"))
+        shown = words if len(words) < MOST_WORDS else words[: MOST_WORDS - 1] + "…"
+        return RefusedError(f"Cannot read {str(self)!r}: {shown}")
 
     def choose(self, names: list[str], what: str) -> str:
         """The member that was named, or the only one."""
@@ -50,3 +65,35 @@ class Address:
             if name in names:
                 return name
         raise self.bad(f"it holds no {what} of that name. It holds {shown or 'none'}.")
+
+    @contextmanager
+    def reading(self, what: str) -> Iterator[None]:
+        """Whatever is raised inside the block over a damaged file becomes one line.
+
+        Libraries fail over damaged files in more ways than anybody can list: ``tokenize.TokenError``, ``RuntimeError``,
+        ``AttributeError``, ``struct.error``, ``RecursionError``. ``what`` is what the file should have been.
+        """
+        try:
+            yield
+        except (RefusedError, ModuleNotFoundError):
+            raise
+        except MemoryError as error:
+            raise self.bad(f"it wants more memory than there is ({error}).") from error
+        except Exception as error:
+            if (
+                isinstance(error, OSError)
+                and error.errno in SAID_BY_THE_SYSTEM
+                and error.filename is not None
+            ):
+                raise
+            said = str(error) or type(error).__name__
+            raise self.bad(f"it is not {what}, or damaged ({said}).") from error
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether a name out of a stranger's file may be used for something that is written.
+
+    >>> is_plain_name("raw data.2"), is_plain_name(".."), is_plain_name("../x")
+    (True, False, False)
+    """
+    return re.fullmatch(r"\w[\w .-]{0,200}", name) is not None

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rankwolf.files.address import Address
-from rankwolf.files.memory import free_memory
+from rankwolf.ground.machine import free_memory
 
 # Small enough to allocate for anybody.
 HARMLESS_BYTES = 64 * 2**20
@@ -37,6 +37,8 @@ class Budget:
 
     def check(self, address: Address, claimed: int, stored: int, copied: bool = True) -> None:
         """Refuse ``claimed`` bytes that come from ``stored`` ones. ``copied``: they will be in memory."""
+        if self.most_bytes is None and claimed <= HARMLESS_BYTES:
+            return
         limit = free_memory() * SHARE_OF_MEMORY if self.most_bytes is None else self.most_bytes
         if copied and claimed > limit:
             raise address.bad(
@@ -44,7 +46,7 @@ class Budget:
                 "Raise it with --max-memory (max_memory)."
             )
         growth = MOST_GROWTH * max(stored, 1)
-        if self.most_bytes is None and claimed > max(HARMLESS_BYTES, growth):
+        if self.most_bytes is None and claimed > growth:
             raise address.bad(
                 f"{size(stored)} would grow to {size(claimed)}, as in a file that is made to exhaust memory. "
                 "If it is meant so, give --max-memory (max_memory)."

@@ -5,32 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rankwolf.files import arrays, matlab, stores, tables
+from rankwolf.files import arrays, matlab, parquet, stores, text
 from rankwolf.files.address import Address
 from rankwolf.files.claims import Budget
+from rankwolf.files.columns import TableOptions
 from rankwolf.files.matrix import LabelledMatrix
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of file: the endings it is known by, and whether it can hold a sparse matrix, or several arrays."""
+    """A kind of file: what people call it, its endings, and whether it can hold a sparse matrix, or several arrays."""
 
     name: str
+    words: str
     endings: tuple[str, ...]
     sparse: bool = False
     members: bool = False
 
 
 KINDS = (
-    Kind("npy", (".npy",)),
-    Kind("npz", (".npz",), sparse=True, members=True),
-    Kind("mat", (".mat",), sparse=True, members=True),
-    Kind("mat73", (".mat",), sparse=True, members=True),
-    Kind("csv", (".csv", ".txt")),
-    Kind("tsv", (".tsv", ".tab")),
-    Kind("parquet", (".parquet", ".pq")),
-    Kind("hdf5", (".h5", ".hdf5", ".hdf"), members=True),
-    Kind("zarr", (".zarr",), members=True),
+    Kind("npy", "a NumPy array", (".npy",)),
+    Kind("npz", "an archive of NumPy arrays", (".npz",), sparse=True, members=True),
+    Kind("mat", "a Matlab file", (".mat",), sparse=True, members=True),
+    Kind("mat73", "a Matlab file", (".mat",), sparse=True, members=True),
+    Kind("csv", "a table", (".csv", ".txt")),
+    Kind("tsv", "a table", (".tsv", ".tab")),
+    Kind("parquet", "a Parquet file", (".parquet", ".pq")),
+    Kind("hdf5", "an HDF5 file", (".h5", ".hdf5", ".hdf"), members=True),
+    Kind("zarr", "a Zarr array", (".zarr",), members=True),
 )
 
 
@@ -40,7 +42,7 @@ def kind_named(name: str) -> Kind:
 
 
 def read_matrix(
-    address: Any, *, max_memory: int | None = None, options: tables.TableOptions | None = None, may_stay: bool = False
+    address: Any, *, max_memory: int | None = None, options: TableOptions | None = None, may_stay: bool = False
 ) -> LabelledMatrix:  # fmt: skip
     """The matrix at ``address``: a file name, or ``file::member``. A ValueError of one line for a file that is not one.
 
@@ -48,21 +50,22 @@ def read_matrix(
     stays on the disk, and so does HDF5 or Zarr that takes more than a quarter of the memory, if it ``may_stay``:
     ``values`` is then the dataset.
     """
-    address, budget, options = Address.parse(address), Budget(max_memory), options or tables.TableOptions()
+    address, budget, options = Address.parse(address), Budget(max_memory), options or TableOptions()
     kind = _kind_of(address)
     if address.member is not None and not kind.members:
         raise address.bad(f"a {kind.endings[0]} file holds one matrix. Leave out '::{address.member}'.")
-    if kind.name == "npy":
-        return arrays.read_npy(address, budget)
-    if kind.name == "npz":
-        return arrays.read_npz(address, budget)
-    if kind.name == "mat":
-        return matlab.read_mat(address, budget)
-    if kind.name in ("csv", "tsv"):
-        return tables.read_text(address, budget, options)
-    if kind.name == "parquet":
-        return tables.read_parquet(address, budget, options)
-    return stores.read_store(address, budget, may_stay)
+    with address.reading(kind.words):
+        if kind.name == "npy":
+            return arrays.read_npy(address, budget)
+        if kind.name == "npz":
+            return arrays.read_npz(address, budget)
+        if kind.name == "mat":
+            return matlab.read_mat(address, budget)
+        if kind.name in ("csv", "tsv"):
+            return text.read_text(address, budget, options)
+        if kind.name == "parquet":
+            return parquet.read_parquet(address, budget, options)
+        return stores.read_store(address, budget, may_stay)
 
 
 def _kind_of(address: Address) -> Kind:

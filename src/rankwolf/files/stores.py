@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 from rankwolf.files.address import Address
 from rankwolf.files.claims import Budget
 from rankwolf.files.matrix import LabelledMatrix
-from rankwolf.files.memory import free_memory
+from rankwolf.ground.machine import free_memory
 
 # Filters that turn bytes into bytes. Zarr's registry also has one that unpickles.
 ZARR_CODECS = {
@@ -37,12 +38,11 @@ def open_dataset(address: Any, budget: Budget | None = None, copied: bool = True
     address = Address.parse(address)
     if not address.path.exists():
         raise FileNotFoundError(2, "No such file or directory", str(address.path))
-    open_one = _open_zarr if address.path.is_dir() else _open_hdf5
-    dataset, stored = open_one(address)
-    rule = budget or Budget()
-    rule.check_array(
-        address, dataset.shape, np.dtype(dataset.dtype), stored, copied=copied and budget is not None
-    )
+    is_zarr, rule = address.path.is_dir(), budget or Budget()
+    with address.reading("a Zarr array" if is_zarr else "an HDF5 file"):
+        dataset, stored = (_open_zarr if is_zarr else _open_hdf5)(address)
+        dtype = np.dtype(dataset.dtype)
+        rule.check_array(address, dataset.shape, dtype, stored, copied=copied and budget is not None)
     return dataset
 
 
@@ -54,10 +54,7 @@ def read_store(address: Address, budget: Budget, may_stay: bool) -> LabelledMatr
     values: Any = dataset
     size = prod(dataset.shape) * np.dtype(dataset.dtype).itemsize
     if not may_stay or size <= KEPT_SHARE * (budget.most_bytes or free_memory()):
-        try:
-            values = np.asarray(dataset[...])
-        except Exception as error:  # a damaged chunk fails in as many ways as there are filters
-            raise address.bad(f"it is damaged ({error}).") from error
+        values = np.asarray(dataset[...])
     member = dataset.name if kind == "hdf5" else dataset.path
     return LabelledMatrix(values, kind, member=member or None, warnings=warnings)
 
@@ -76,11 +73,8 @@ def _open_hdf5(address: Address) -> tuple[Any, int]:
 
     if not h5py.is_hdf5(address.path):
         raise address.bad("it is not an HDF5 file.")
-    try:
-        file = h5py.File(address.path, "r")
-        dataset = follow(address, file) if address.member else file[address.choose(datasets(file), "matrix")]
-    except (OSError, RuntimeError, KeyError) as error:
-        raise address.bad(f"it is damaged ({error}).") from error
+    file = h5py.File(address.path, "r")
+    dataset = follow(address, file) if address.member else file[address.choose(datasets(file), "matrix")]
     if not isinstance(dataset, h5py.Dataset):
         inside = [f"{address.member}/{name}" for name in datasets(dataset)]
         address.choose(inside, "matrix")
@@ -148,12 +142,31 @@ def _open_zarr(address: Address) -> tuple[Any, int]:
         names = sorted(str(Path(path.parent).relative_to(root)) for path in _array_files(place))
         place = root / address.choose([name for name in names if name != "."], "array")
     check_codecs(address, place)
-    try:
-        array = zarr.open_array(store=str(place), mode="r")
-    except Exception as error:  # damaged metadata fails in many ways
-        raise address.bad(f"it is not a Zarr array ({error}).") from error
-    stored = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
-    return array, stored
+    stored = _stored_bytes(address, place)
+    inside = "" if place == root else place.relative_to(root).as_posix()
+    return zarr.open_array(store=str(root), path=inside, mode="r"), stored
+
+
+def _stored_bytes(address: Address, folder: Path) -> int:
+    """The bytes of all files below a folder, if they are plain files.
+
+    A chunk that is a symbolic link could lead to any file that this user may read, and one that is a pipe never ends.
+    """
+    total, folders = 0, [os.fspath(folder)]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif entry.is_file(follow_symlinks=False):
+                    total += entry.stat(follow_symlinks=False).st_size
+                else:
+                    place = os.path.relpath(entry.path, folder)
+                    raise address.bad(
+                        f"{place!r} in it is a symbolic link or no plain file, and not followed. Copy the store with "
+                        "'cp -rL' first."
+                    )
+    return total
 
 
 def _array_files(folder: Path) -> list[Path]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse
 
+from rankwolf.files.address import is_plain_name
+from rankwolf.files.archive import write_npz
 from rankwolf.files.kinds import kind_named
 from rankwolf.files.matlab import write_mat, write_mat73
-from rankwolf.files.matrix import Array, LabelledMatrix, Labels
-from rankwolf.storing import Part, write_hdf5, write_npy
+from rankwolf.files.matrix import LabelledMatrix, Labels
+from rankwolf.files.part_wise import Part, write_hdf5, write_npy, write_zarr
+from rankwolf.ground.arrays import Array
 
 BLOCK_ENTRIES = 2**20
 Advance = Callable[[int], object]
@@ -42,7 +45,7 @@ def write_rows(
     ``parts``: the same in blocks of an order that suits it better than from top to bottom, for kinds that can take it.
     """
     path = folder / f"{name}{kind_named(kind).endings[0]}"
-    member = like.member if like.kind == kind and like.member else name
+    member = _member(kind, like)
     blocks = _blocks(part, advance)
     placed = _parts(part, blocks) if parts is None else _counted(parts, part.shape[1], advance)
     if kind == "npy":
@@ -52,12 +55,12 @@ def write_rows(
     elif kind == "parquet":
         _write_parquet(path, blocks, like.labels)
     elif kind == "hdf5":
-        write_hdf5(path, member, part.shape, part.dtype, placed, overwrite=False)
+        write_hdf5(path, member or name, part.shape, part.dtype, placed, overwrite=False)
     elif kind == "zarr":
-        _write_zarr(path, like.member if like.kind == kind else None, part, placed)
+        write_zarr(path, part.shape, part.dtype, placed, overwrite=False, name=member)
     else:
         whole = np.concatenate([block for _, block in blocks])
-        _write_arrays(path, kind, {member: whole})
+        _write_arrays(path, kind, {member or name: whole})
     return path
 
 
@@ -69,7 +72,7 @@ def write_sparse(
     if kind == "npz":
         scipy.sparse.save_npz(path, matrix)
     else:
-        _write_arrays(path, kind, {like.member if like.kind == kind and like.member else name: matrix})
+        _write_arrays(path, kind, {_member(kind, like) or name: matrix})
     return path
 
 
@@ -78,6 +81,21 @@ def write_factors(folder: Path, name: str, kind: str, factors: dict[str, Array])
     path = folder / f"{name}{kind_named(kind).endings[0]}"
     _write_arrays(path, kind, factors)
     return path
+
+
+def _member(kind: str, like: LabelledMatrix) -> str | None:
+    """The name that the matrix had in a file of the same kind, where that is a plain one.
+
+    A stranger's ``../x`` would be a path out of the folder to whoever unpacks the archive that is written.
+    """
+    if like.kind != kind or not like.member:
+        return None
+    steps = like.member.strip("/").split("/")
+    if kind in ("mat", "mat73"):  # Matlab takes letters, digits and _, a letter first
+        fits = re.fullmatch(r"[A-Za-z]\w{0,62}", like.member, re.ASCII) is not None
+    else:
+        fits = (kind in ("hdf5", "zarr") or len(steps) == 1) and all(map(is_plain_name, steps))
+    return "/".join(steps) if fits else None
 
 
 def _blocks(part: Rows, advance: Advance) -> Iterator[tuple[slice, Array]]:
@@ -104,7 +122,7 @@ def _counted(parts: Iterable[Part], columns: int, advance: Advance) -> Iterator[
 
 def _write_arrays(path: Path, kind: str, arrays: dict[str, Any]) -> None:
     if kind == "npz":
-        np.savez_compressed(path, **arrays)
+        write_npz(path, arrays)
     else:
         (write_mat if kind == "mat" else write_mat73)(path, arrays)
 
@@ -154,16 +172,3 @@ def _write_parquet(path: Path, blocks: Iterator[tuple[slice, Array]], labels: La
     finally:
         if writer is not None:
             writer.close()
-
-
-def _write_zarr(path: Path, member: str | None, part: Rows, parts: Iterator[Part]) -> None:
-    import zarr
-
-    first = next(parts)
-    # Chunks of zeros are written too: a chunk that is not there could as well be lost.
-    array = zarr.create_array(
-        store=str(path), name=member, shape=part.shape, dtype=part.dtype, chunks=first[2].shape,
-        config={"write_empty_chunks": True},
-    )  # fmt: skip
-    for rows, columns, block in chain([first], parts):
-        array[rows, columns] = np.ascontiguousarray(block)

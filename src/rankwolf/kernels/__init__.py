@@ -8,7 +8,8 @@ The inner loops run over slices of a row and choose with ``a if c else b``: so w
 (0.2 ns an entry); indexed in two dimensions, or with ``min`` and ``max``, they do not (2.6 ns).
 """
 
-from rankwolf.kernels.rows import clip_rows, fit_stored_rows, search_rows
+from rankwolf.kernels.pairs import carry_pair, extrapolate_pair, prepare_splitting, relax_pair
+from rankwolf.kernels.regressions import clip_rows, fit_stored_rows, search_rows
 from rankwolf.kernels.tiles import (
     align_with,
     cast_transposed,
@@ -25,7 +26,23 @@ from rankwolf.kernels.tiles import (
 )
 
 __all__ = [
-    "align_with", "cast_transposed", "clip_dual", "clip_only", "clip_residual", "clip_rows", "describe_tile",
-    "excess_over", "fit_stored_rows", "largest_entry", "misfit", "move_residual", "proximal_point", "search_rows",
+    "align_with",
+    "carry_pair",
+    "cast_transposed",
+    "clip_dual",
+    "clip_only",
+    "clip_residual",
+    "clip_rows",
+    "describe_tile",
+    "excess_over",
+    "extrapolate_pair",
+    "fit_stored_rows",
+    "largest_entry",
+    "misfit",
+    "move_residual",
+    "prepare_splitting",
+    "proximal_point",
+    "relax_pair",
+    "search_rows",
     "subtract_sampled",
-]  # fmt: skip
+]

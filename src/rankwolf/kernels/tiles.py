@@ -10,11 +10,11 @@ from rankwolf.kernels.compiling import CHUNK, compiled
 @compiled
 def move_residual(
     tile: np.ndarray, residual: np.ndarray, keep: float, gain: float, rank_one: np.ndarray, right: np.ndarray,
-    limit: float, clipped: np.ndarray, sums: np.ndarray,
-) -> None:  # fmt: skip
+    limit: float, clipped: np.ndarray,
+) -> tuple[float, float, float, float, float, float, float, float]:  # fmt: skip
     """D ← keep·D + gain·M − rank_one·rightᵀ on Ω, then G = clip(D, ±limit), S = D − G, L = M − D.
 
-    Writes D and G, and adds to ``sums``: ‖G‖², ‖S‖₁, ‖S‖², ⟨S, L⟩, ⟨G, L⟩, ‖L‖², nnz(S), ⟨G, M⟩.
+    Writes D and G, and returns ‖G‖², ‖S‖₁, nnz(S), ⟨G, M⟩, ‖S‖², ⟨S, L⟩, ⟨G, L⟩, ‖L‖².
     """
     zero = residual.dtype.type(0)
     one = residual.dtype.type(1)
@@ -22,6 +22,7 @@ def move_residual(
     gain_t = residual.dtype.type(gain)
     limit_t = residual.dtype.type(limit)
     rows, columns = tile.shape
+    g_squared = s_norm = s_squared = s_dot_l = g_dot_l = l_squared = nonzeros = g_dot_m = 0.0
     for i in range(rows):
         scale = rank_one[i]
         for start in range(0, columns, CHUNK):
@@ -57,14 +58,15 @@ def move_residual(
                 ll += low * low
                 gm += g * m
                 count += zero if s == zero else one
-            sums[0] += gg
-            sums[1] += s_1
-            sums[2] += ss
-            sums[3] += sl
-            sums[4] += gl
-            sums[5] += ll
-            sums[6] += count
-            sums[7] += gm
+            g_squared += gg
+            s_norm += s_1
+            s_squared += ss
+            s_dot_l += sl
+            g_dot_l += gl
+            l_squared += ll
+            nonzeros += count
+            g_dot_m += gm
+    return g_squared, s_norm, nonzeros, g_dot_m, s_squared, s_dot_l, g_dot_l, l_squared
 
 
 @compiled
@@ -246,11 +248,12 @@ def proximal_point(
 
 
 @compiled
-def misfit(tile: np.ndarray, low_rank: np.ndarray, sparse: np.ndarray, sums: np.ndarray) -> None:
-    """Add ‖P_Ω(L + S − M)‖², ‖S‖₁ and nnz(S) to ``sums``."""
+def misfit(tile: np.ndarray, low_rank: np.ndarray, sparse: np.ndarray) -> tuple[float, float, float]:
+    """‖P_Ω(L + S − M)‖², ‖S‖₁ and nnz(S)."""
     zero = low_rank.dtype.type(0)
     one = low_rank.dtype.type(1)
     rows, columns = tile.shape
+    squared = s_norm = nonzeros = 0.0
     for i in range(rows):
         for start in range(0, columns, CHUNK):
             data = tile[i, start : start + CHUNK]
@@ -267,9 +270,10 @@ def misfit(tile: np.ndarray, low_rank: np.ndarray, sparse: np.ndarray, sums: np.
                 rr += r * r
                 s_1 += abs(s)
                 count += zero if s == zero else one
-            sums[0] += rr
-            sums[1] += s_1
-            sums[2] += count
+            squared += rr
+            s_norm += s_1
+            nonzeros += count
+    return squared, s_norm, nonzeros
 
 
 @compiled
@@ -292,15 +296,15 @@ def align_with(
     limit: float,
     right: np.ndarray,
     left: np.ndarray,
-    sums: np.ndarray,
-) -> None:
+) -> tuple[float, float, float, float]:
     """left ← G·right for one tile, and the inner products of the atom left·rightᵀ that a step size needs.
 
-    With L = M − D, S = D − G on Ω, adds to ``sums``: ‖left‖², ‖P_Ω(atom)‖², ⟨atom, L⟩, ⟨atom, S⟩.
+    With L = M − D, S = D − G on Ω, returns ‖left‖², ‖P_Ω(atom)‖², ⟨atom, L⟩, ⟨atom, S⟩.
     """
     zero = residual.dtype.type(0)
     limit_t = residual.dtype.type(limit)
     rows, columns = tile.shape
+    length_squared = squared = dot_l = dot_s = 0.0
     for i in range(rows):
         u = 0.0
         observed = 0.0
@@ -332,10 +336,11 @@ def align_with(
             low += low_c
             sparse += sparse_c
         left[i, 0] = u
-        sums[0] += u * u
-        sums[1] += u * u * observed
-        sums[2] += u * low
-        sums[3] += u * sparse
+        length_squared += u * u
+        squared += u * u * observed
+        dot_l += u * low
+        dot_s += u * sparse
+    return length_squared, squared, dot_l, dot_s
 
 
 @compiled

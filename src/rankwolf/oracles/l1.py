@@ -1,4 +1,7 @@
-"""The ℓ1 norm: linear minimisation, proximal map, projection (Section 2.2 of the paper)."""
+"""The ℓ1 norm: linear minimisation, proximal map, projection (Section 2.2 of the paper).
+
+Of complex numbers it is the sum of moduli: what stands below about signs then holds for phases x/|x|.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from rankwolf import kernels
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from rankwolf.ground.arrays import Array
 
 
 def norm(x: Array) -> float:
@@ -16,8 +18,8 @@ def norm(x: Array) -> float:
     return float(np.sum(np.abs(x), dtype=np.float64))
 
 
-def minimize_linear(y: Array, radius: float = 1.0) -> tuple[tuple[int, int], float]:
-    """The minimiser of ⟨Y, X⟩ over ‖X‖₁ ≤ radius: one entry, as its place and its value.
+def minimize_linear(y: Array, radius: float = 1.0) -> tuple[tuple[int, int], Any]:
+    """The minimiser of Re⟨Y, X⟩ over ‖X‖₁ ≤ radius: one entry, as its place and its value.
 
     X* = −radius·sgn(Y_ij)·e_i e_jᵀ at an entry of largest magnitude. Linear time, no memory.
 
@@ -25,7 +27,8 @@ def minimize_linear(y: Array, radius: float = 1.0) -> tuple[tuple[int, int], flo
     ((0, 1), 2.0)
     """
     row, column = kernels.largest_entry(y)
-    return (int(row), int(column)), -radius * float(np.sign(y[row, column]))
+    sign = np.sign(y[row, column])
+    return (int(row), int(column)), -radius * (complex(sign) if np.iscomplexobj(y) else float(sign))
 
 
 def soft_threshold(x: Array, weight: float) -> Array:
@@ -33,10 +36,23 @@ def soft_threshold(x: Array, weight: float) -> Array:
 
     >>> soft_threshold(np.array([3.0, -0.5, -2.0]), 1.0)
     array([ 2.,  0., -1.])
+    >>> soft_threshold(np.array([3.0 + 4.0j, 0.5j]), 1.0)
+    array([2.4+3.2j, 0. +0.j ])
     """
     weight = float(weight)
+    if np.iscomplexobj(x):
+        modulus = np.abs(x)
+        shrink = np.maximum(modulus - weight, 0.0) / np.maximum(modulus, np.finfo(modulus.dtype).tiny)
+        return np.asarray(x * shrink)
     result: Array = x - np.clip(x, -weight, weight)
     return result
+
+
+def beyond(x: Array, threshold: float, shrinks: bool = True) -> Array:
+    """The entries beyond ±threshold: less the threshold where S ``shrinks``, as they are where it does not."""
+    if shrinks:
+        return soft_threshold(x, threshold)
+    return np.where(np.abs(x) > threshold, x, x.dtype.type(0))
 
 
 def project(x: Array, radius: float, method: str = "pivot") -> Array:
@@ -59,7 +75,7 @@ def projection_threshold(x: Array, radius: float, method: str = "pivot") -> floa
     """
     if radius < 0.0:
         raise ValueError(f"The 'radius' parameter of project must be at least 0. Got {radius!r} instead.")
-    magnitudes = np.abs(x, dtype=np.float64).ravel()
+    magnitudes = np.abs(x).astype(np.float64, copy=False).ravel()
     if float(np.sum(magnitudes)) <= radius:
         return 0.0
     if radius == 0.0:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 
-from rankwolf.lowrank import LowRank
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.deadline import patiently
+from rankwolf.ground.low_rank import LowRank
 from rankwolf.oracles import l1
 
-Array = np.ndarray[Any, np.dtype[Any]]
 GramProduct = Callable[[Array], Array]
 
 
@@ -51,9 +51,10 @@ class KrylovSpace:
 
     def add(self, block: Array, product: Array) -> None:
         """Take in ``product`` = GᵀG·``block``; ``block`` has orthonormal columns, orthogonal to the space."""
-        across = self._basis.T @ product
-        within = block.T @ product
-        self._projected = np.block([[self._projected, across], [across.T, 0.5 * (within + within.T)]])
+        across = self._basis.conj().T @ product
+        within = block.conj().T @ product
+        within = 0.5 * (within + within.conj().T)
+        self._projected = np.block([[self._projected, across], [across.conj().T, within]])
         self._basis = np.hstack([self._basis, block])
         self._products = np.hstack([self._products, product])
         values, vectors = np.linalg.eigh(self._projected)
@@ -87,16 +88,16 @@ class KrylovSpace:
 
 def orthonormal_against(block: Array, basis: Array, rng: np.random.Generator) -> Array:
     """Orthonormal columns, orthogonal to ``basis``; a column that vanishes is replaced by a random one."""
-    block = np.asarray(block, dtype=np.float64)
+    block = np.asarray(block, dtype=np.result_type(block.dtype, np.float64))
     lengths = np.linalg.norm(block, axis=0)
     tiny = lengths <= 1e-300
     block = np.where(tiny, rng.standard_normal(block.shape), block / np.where(tiny, 1.0, lengths))
     for _ in range(4):
-        block = block - basis @ (basis.T @ block)
+        block = block - basis @ (basis.conj().T @ block)
         q, r = np.linalg.qr(block)
         weak = np.abs(np.diag(r)) < 0.1
         if not np.any(weak):
-            return np.asarray(q - basis @ (basis.T @ q))
+            return np.asarray(q - basis @ (basis.conj().T @ q))
         # Cancellation: what is left of a weak column points anywhere; orthogonalise once more, or start it anew.
         fresh = rng.standard_normal((block.shape[0], block.shape[1]))
         block = np.where(np.abs(np.diag(r)) < 1e-10, fresh / np.linalg.norm(fresh, axis=0), q)
@@ -144,12 +145,12 @@ def minimize_linear(
     """
     rng = np.random.default_rng(0)
     first = rng.standard_normal((y.shape[1], 1)) if start is None else np.reshape(start, (-1, 1))
-    pair = leading_pair(lambda block: y.T @ (y @ block), first, tol, max_products, rng)
+    pair = leading_pair(lambda block: y.conj().T @ (y @ block), first, tol, max_products, rng)
     if pair.value == 0.0:
         return LowRank.zeros((y.shape[0], y.shape[1]))
     left = y @ pair.right
     left /= np.linalg.norm(left)
-    return LowRank(-left[:, None], np.array([radius]), pair.right[None, :])
+    return LowRank(-left[:, None], np.array([radius]), pair.right.conj()[None, :])
 
 
 def next_count(count: int, found: int, most: int) -> int:
@@ -173,26 +174,31 @@ def singular_value_threshold(x: Array, weight: float, count: int | None = None) 
     if x.shape[0] < x.shape[1]:
         result, found = singular_value_threshold(x.T, weight, count)
         return result.T, found
-    wide = x.astype(np.float64, copy=False)
-    values, right = leading_eigenpairs(wide.T @ wide, weight**2, count)
+    wide = x.astype(np.result_type(x.dtype, np.float64), copy=False)
+    values, right = leading_eigenpairs(patiently(np.matmul, wide.conj().T, wide), weight**2, count)
     singular = np.sqrt(values)
     keep = singular > weight
     singular, right = singular[keep], right[:, keep]
     left = (wide @ right) / singular
-    return LowRank(left.astype(x.dtype), singular - weight, right.T.astype(x.dtype)), int(singular.size)
+    right_rows = right.conj().T.astype(x.dtype)
+    return LowRank(left.astype(x.dtype), singular - weight, right_rows), int(singular.size)
 
 
 def leading_eigenpairs(gram: Array, cut: float, count: int | None = None) -> tuple[Array, Array]:
-    """Eigenpairs of a symmetric matrix above ``cut``, descending; ``count`` are tried first, then twice as many."""
+    """Eigenpairs of a Hermitian matrix above ``cut``, descending; ``count`` are tried first, then twice as many."""
     n = gram.shape[0]
     count = max(1, n // 10) if count is None else max(1, min(count, n))
     while True:
         # Past a third of the spectrum the divide-and-conquer routine for all of it is the faster one.
         if count * 3 >= n:
-            values, vectors = scipy.linalg.eigh(gram, driver="evd", check_finite=False)
+            values, vectors = patiently(scipy.linalg.eigh, gram, driver="evd", check_finite=False)
         else:
-            values, vectors = scipy.linalg.eigh(
-                gram, subset_by_index=(n - count, n - 1), driver="evr", check_finite=False
+            values, vectors = patiently(
+                scipy.linalg.eigh,
+                gram,
+                subset_by_index=(n - count, n - 1),
+                driver="evr",
+                check_finite=False,
             )
         above = int(np.count_nonzero(values > cut))
         if above < values.size or values.size == n:
@@ -207,11 +213,11 @@ def projected_svd(gram: Array, cross: Array) -> tuple[Array, Array, Array]:
     The left singular vectors are B·turn. One step of subspace iteration on X, Rayleigh and Ritz included; k³ + nk² for
     k columns.
     """
-    values, vectors = np.linalg.eigh(gram)
+    values, vectors = patiently(np.linalg.eigh, gram)
     used = values > 1e-12 * values[-1] if values.size else np.zeros(0, bool)
     turn = vectors[:, used] / np.sqrt(values[used])
     projected = cross @ turn  # XᵀŨ
-    values, vectors = np.linalg.eigh(projected.T @ projected)
+    values, vectors = patiently(np.linalg.eigh, projected.T @ projected)
     values, vectors = values[::-1], vectors[:, ::-1]
     used = values > 1e-18 * values[0] if values.size else np.zeros(0, bool)
     singular = np.sqrt(values[used])
@@ -220,7 +226,7 @@ def projected_svd(gram: Array, cross: Array) -> tuple[Array, Array, Array]:
 
 def project(x: Array, radius: float) -> LowRank:
     """The nearest matrix with ‖·‖_* ≤ radius: the singular values are projected onto the ℓ1 ball. A full SVD."""
-    u, s, vt = scipy.linalg.svd(x, full_matrices=False)
+    u, s, vt = patiently(scipy.linalg.svd, x, full_matrices=False)
     s = l1.project(s, radius)
     keep = s > 0.0
     return LowRank(u[:, keep], s[keep].astype(np.float64), vt[keep])

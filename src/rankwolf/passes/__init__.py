@@ -1,4 +1,7 @@
-"""The tasks that entry-wise solvers run over the tiles of a matrix.
+"""The tasks that entry-wise solvers run over the tiles of a matrix, and the sums that they return.
+
+A task does one thing with each tile; how tiles are read and sums are added is the affair of :mod:`rankwolf.data`, and
+what the sums mean for an algorithm that of :mod:`rankwolf.solvers`.
 
 Notation, as in the design: D = P_Ω(M − L) is the residual, G = clip(D, ±limit), S = D − G. The gradient of the smooth
 part with respect to L is −G. With ``limit`` = ∞ nothing is clipped and G = D.
@@ -16,13 +19,18 @@ from rankwolf.passes.residual import (
     MultiplyResidual,
     ResidualSums,
     projection_threshold,
+    threshold_for_radius,
 )
+from rankwolf.passes.sums import CLIPPED_VALUES, ClippedSums, DualSums
 from rankwolf.passes.tiles import clip_tile, observed_share, sampled_residual, with_entries
 
 __all__ = [
+    "CLIPPED_VALUES",
     "AlignAtom",
     "AtomSums",
+    "ClippedSums",
     "Deflation",
+    "DualSums",
     "EvaluateFactors",
     "FindLargest",
     "GramOfDual",
@@ -41,5 +49,6 @@ __all__ = [
     "observed_share",
     "projection_threshold",
     "sampled_residual",
+    "threshold_for_radius",
     "with_entries",
 ]

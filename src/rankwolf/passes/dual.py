@@ -11,9 +11,10 @@ import scipy.linalg
 import scipy.sparse
 
 from rankwolf import kernels
-from rankwolf.passes.factors import HuberSums
+from rankwolf.data import Source, Task
+from rankwolf.ground.arrays import Array
+from rankwolf.passes.sums import DUAL_VALUES, DualSums
 from rankwolf.passes.tiles import clip_tile, dot, sampled_residual, with_entries
-from rankwolf.sources import Array, Source, Sums, Task
 
 # Columns of a Gram matrix that are added up together.
 BLOCK = 128
@@ -34,13 +35,12 @@ def add_gram(blocks: list[Array], part: Any) -> None:
 
 
 @dataclass
-class GramSums(Sums):
-    """YᵀY for a matrix Y of the data's size, a few scalars, and a panel where tiles wait.
+class GramSums(DualSums):
+    """YᵀY for a matrix Y of the data's size, the sums of Y where it is a dual point, and a panel where tiles wait.
 
     ``blocks`` are columns of the Gram matrix, ``BLOCK`` at a time, each as far down as its diagonal: half the memory.
     """
 
-    values: Array
     blocks: list[Array]
     panel: Array
     waiting: int = 0
@@ -115,28 +115,24 @@ class Deflation:
 
 
 def dual_tile(
-    tile: Any, left: Array, right_t: Array, limit: float, deflation: Deflation | None, values: Array,
+    tile: Any, left: Array, right_t: Array, limit: float, deflation: Deflation | None, sums: DualSums,
     out: Array | None = None,
 ) -> Any:  # fmt: skip
-    """Y for one tile, in ``out`` if that is given; adds ‖G‖², ‖S‖₁, nnz(S), ⟨G, M⟩, ‖Y‖², ⟨Y, M⟩ to ``values``.
-
-    Without a hint Y = G.
-    """
-    before = values[[0, 3]]
-    work = clip_tile(tile, left, right_t, limit, values[:4], out)
+    """Y for one tile, in ``out`` if that is given, and its sums. Without a hint Y = G."""
+    squared, dot_m = sums.g_squared, sums.g_dot_m
+    work = clip_tile(tile, left, right_t, limit, sums.clipped_values, out)
     if deflation is None or deflation.excess.size == 0:
-        values[4:] += values[[0, 3]] - before
+        sums.add_dual(sums.g_squared - squared, sums.g_dot_m - dot_m)
         return work
     along = (work @ deflation.directions) * deflation.excess.astype(work.dtype)
     if isinstance(tile, scipy.sparse.csr_array):
         entries = np.clip(
             sampled_residual(work, along, np.ascontiguousarray(deflation.directions)), -limit, limit
         )
-        values[4] += dot(entries, entries)
-        values[5] += dot(entries, tile.data)
+        sums.add_dual(dot(entries, entries), dot(entries, tile.data))
         return with_entries(tile, entries)
     subtract_product(work, along, deflation.directions)
-    kernels.clip_dual(tile, work, limit, values[4:])
+    kernels.clip_dual(tile, work, limit, sums.dual_values)
     return work
 
 
@@ -151,23 +147,30 @@ class GramOfDual(GramTask):
     """YᵀY for the dual point Y at L = left·rightᵀ, with the sums of :func:`dual_tile`. Rows: left."""
 
     def __init__(self, right: Array, limit: float, deflation: Deflation | None, source: Source) -> None:
-        super().__init__(source, source.dtype, values=6)
+        super().__init__(source, source.dtype, values=DUAL_VALUES)
         self.right, self.limit, self.deflation = np.ascontiguousarray(right.T), limit, deflation
 
     def visit(self, sums: GramSums, tile: Any, *rows: Array) -> None:
         """A sparse tile is multiplied at once, at the cost of the squares of its rows' counts."""
         if not scipy.sparse.issparse(tile):
             return super().visit(sums, tile, *rows)
-        sparse = dual_tile(tile, rows[0], self.right, self.limit, self.deflation, sums.values)
+        sparse = dual_tile(tile, rows[0], self.right, self.limit, self.deflation, sums)
         add_gram(sums.blocks, sparse)
         return None
 
     def fill(self, out: Array, values: Array, tile: Array, *rows: Array) -> None:
         """One tile of Y."""
-        dual_tile(tile, rows[0], self.right, self.limit, self.deflation, values, out)
+        dual_tile(tile, rows[0], self.right, self.limit, self.deflation, DualSums(values), out)
 
 
-class MultiplyDual(Task[HuberSums]):
+@dataclass
+class DualProduct(DualSums):
+    """YᵀY·block, and the sums of Y."""
+
+    product: Array
+
+
+class MultiplyDual(Task[DualProduct]):
     """YᵀY·block for the same Y, where its Gram matrix would be too large. Rows: left."""
 
     writes_rows = False
@@ -176,11 +179,11 @@ class MultiplyDual(Task[HuberSums]):
         self.right, self.limit, self.deflation = np.ascontiguousarray(right.T), limit, deflation
         self.block = block.astype(right.dtype)
 
-    def start(self) -> HuberSums:
+    def start(self) -> DualProduct:
         """Zeros."""
-        return HuberSums(np.zeros(6), np.zeros(self.block.shape))
+        return DualProduct(np.zeros(DUAL_VALUES), np.zeros(self.block.shape))
 
-    def visit(self, sums: HuberSums, tile: Array, *rows: Array) -> None:
+    def visit(self, sums: DualProduct, tile: Array, *rows: Array) -> None:
         """One tile."""
-        work = dual_tile(tile, rows[0], self.right, self.limit, self.deflation, sums.values)
+        work = dual_tile(tile, rows[0], self.right, self.limit, self.deflation, sums)
         sums.product += work.T @ (work @ self.block)

@@ -7,37 +7,18 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.sparse
 
-from rankwolf.lowrank import LowRank
+from rankwolf.data import Source, Sums, Task
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.low_rank import LowRank
+from rankwolf.passes.sums import CLIPPED_VALUES, ClippedSums
 from rankwolf.passes.tiles import clip_tile
-from rankwolf.sources import Array, Source, Sums, Task
 
 
 @dataclass
-class HuberSums(Sums):
-    """‖G‖², ‖S‖₁, nnz(S), ⟨G, M⟩ for a given L, and GᵀG·block."""
+class HuberSums(ClippedSums):
+    """The sums of G and S for a given L, and GᵀG·block."""
 
-    values: Array
     product: Array = field(default_factory=lambda: np.zeros((0, 0)))
-
-    @property
-    def g_squared(self) -> float:
-        """‖G‖²_F: with S = D − G this is the misfit ‖P_Ω(L + S − M)‖²."""
-        return float(self.values[0])
-
-    @property
-    def s_norm(self) -> float:
-        """‖S‖₁."""
-        return float(self.values[1])
-
-    @property
-    def nonzeros(self) -> int:
-        """How many entries of S are not zero."""
-        return round(float(self.values[2]))
-
-    @property
-    def g_dot_m(self) -> float:
-        """⟨G, M⟩."""
-        return float(self.values[3])
 
 
 class EvaluateFactors(Task[HuberSums]):
@@ -56,7 +37,7 @@ class EvaluateFactors(Task[HuberSums]):
 
     def start(self) -> HuberSums:
         """Zeros."""
-        return HuberSums(np.zeros(4), np.zeros(self.block.shape))
+        return HuberSums(np.zeros(CLIPPED_VALUES), np.zeros(self.block.shape))
 
     def visit(self, sums: HuberSums, tile: Array, *rows: Array) -> None:
         """One tile."""

@@ -2,60 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from rankwolf import kernels
-from rankwolf.sources import Array, Source, Sums, Task
+from rankwolf.data import Source, Sums, Task
+from rankwolf.ground.arrays import Array
+from rankwolf.passes.factors import EvaluateFactors
 
 
 @dataclass
 class ResidualSums(Sums):
-    """Inner products of G, S, L = M − D and M, and GᵀG·block."""
+    """Inner products on Ω of G, S, L = M − D and M, and GᵀG·block."""
 
-    values: Array
+    g_squared: float
+    s_norm: float
+    nonzero_count: float
+    g_dot_m: float
+    s_squared: float
+    s_dot_l: float
+    g_dot_l: float
+    l_squared: float
     product: Array
-
-    @property
-    def g_squared(self) -> float:
-        """‖G‖²_F."""
-        return float(self.values[0])
-
-    @property
-    def s_norm(self) -> float:
-        """‖S‖₁."""
-        return float(self.values[1])
-
-    @property
-    def s_squared(self) -> float:
-        """‖S‖²_F."""
-        return float(self.values[2])
-
-    @property
-    def s_dot_l(self) -> float:
-        """⟨S, L⟩."""
-        return float(self.values[3])
-
-    @property
-    def g_dot_l(self) -> float:
-        """⟨G, L⟩."""
-        return float(self.values[4])
-
-    @property
-    def l_squared(self) -> float:
-        """‖P_Ω L‖²_F."""
-        return float(self.values[5])
 
     @property
     def nonzeros(self) -> int:
         """How many entries of S are not zero."""
-        return round(float(self.values[6]))
-
-    @property
-    def g_dot_m(self) -> float:
-        """⟨G, M⟩."""
-        return float(self.values[7])
+        return round(self.nonzero_count)
 
 
 class MoveResidual(Task[ResidualSums]):
@@ -70,15 +45,17 @@ class MoveResidual(Task[ResidualSums]):
 
     def start(self) -> ResidualSums:
         """Zeros."""
-        return ResidualSums(np.zeros(8), np.zeros(self.block.shape))
+        return ResidualSums(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, product=np.zeros(self.block.shape))
 
     def visit(self, sums: ResidualSums, tile: Array, *rows: Array) -> None:
         """Move one tile."""
         residual, left = rows[0], rows[1]
         clipped = np.empty_like(residual)
         rank_one = (self.gain * left[:, 0]).astype(residual.dtype)
-        kernels.move_residual(
-            tile, residual, self.keep, self.gain, rank_one, self.right, self.limit, clipped, sums.values
+        sums.collect(
+            kernels.move_residual(
+                tile, residual, self.keep, self.gain, rank_one, self.right, self.limit, clipped
+            )
         )
         self.finish(sums, tile, clipped, *rows)
         sums.product += clipped.T @ (clipped @ self.block)
@@ -106,10 +83,10 @@ class MoveResidualAndEntry(MoveResidual):
         if 0 <= i < tile.shape[0] and self.weight:
             m, old = float(tile[i, self.column]), float(residual[i, self.column])
             new = old - self.gain * self.weight
-            sums.values[0] += new * new - old * old
-            sums.values[4] += new * (m - new) - old * (m - old)
-            sums.values[5] += (m - new) ** 2 - (m - old) ** 2
-            sums.values[7] += (new - old) * m
+            sums.g_squared += new * new - old * old
+            sums.g_dot_l += new * (m - new) - old * (m - old)
+            sums.l_squared += (m - new) ** 2 - (m - old) ** 2
+            sums.g_dot_m += (new - old) * m
             residual[i, self.column] = clipped[i, self.column] = new
 
 
@@ -143,7 +120,10 @@ class MultiplyResidual(Task[ProductSums]):
 class AtomSums(Sums):
     """For the atom left·rightᵀ with left = G·right: ‖left‖², ‖P_Ω(atom)‖², ⟨atom, L⟩, ⟨atom, S⟩."""
 
-    values: Array
+    length_squared: float = 0.0
+    squared: float = 0.0
+    dot_l: float = 0.0
+    dot_s: float = 0.0
 
 
 class AlignAtom(Task[AtomSums]):
@@ -154,11 +134,11 @@ class AlignAtom(Task[AtomSums]):
 
     def start(self) -> AtomSums:
         """Zeros."""
-        return AtomSums(np.zeros(4))
+        return AtomSums()
 
     def visit(self, sums: AtomSums, tile: Array, *rows: Array) -> None:
         """One tile of the atom."""
-        kernels.align_with(tile, rows[0], self.limit, self.right, rows[1], sums.values)
+        sums.collect(kernels.align_with(tile, rows[0], self.limit, self.right, rows[1]))
 
 
 @dataclass
@@ -225,21 +205,43 @@ class MeasureExcess(Task[ExcessSums]):
 
 
 def projection_threshold(source: Source, residual: Array, radius: float, guess: float) -> float:
-    """θ with Σ max(|D| − θ, 0) = radius, by Newton's method on that convex piecewise-linear function of θ.
+    """θ with Σ max(|D| − θ, 0) = radius for a D that is kept; 0 where D is inside the ball. A pass for each step."""
 
-    Each step is one pass; from a warm ``guess`` three or four are enough. 0 where D is inside the ball. A step from the
-    left of the root never passes it; one from the right may fall below zero, where it restarts from zero.
+    def excess(theta: float) -> tuple[float, float]:
+        sums = source.run(MeasureExcess(theta), residual)
+        return sums.total, sums.count
+
+    return _newton_threshold(excess, radius, guess, float(np.finfo(residual.dtype).eps))
+
+
+def threshold_for_radius(source: Source, left: Array, right: Array, radius: float, guess: float) -> float:
+    """θ with ‖T_θ(P_Ω(M − left·rightᵀ))‖₁ = radius; 0 where the residual is inside the ball. A pass for each step."""
+
+    def excess(theta: float) -> tuple[float, float]:
+        sums = source.run(EvaluateFactors(right, theta), left)
+        return sums.s_norm, float(sums.nonzeros)
+
+    return _newton_threshold(excess, radius, guess, float(np.finfo(right.dtype).eps))
+
+
+def _newton_threshold(
+    excess: Callable[[float], tuple[float, float]], radius: float, guess: float, rounding: float
+) -> float:
+    """Newton's method on the convex piecewise-linear function Σ max(|D| − θ, 0) − radius of θ.
+
+    ``excess(θ)`` is that sum, and how many entries are above θ. From a warm guess three or four steps are enough. A
+    step from the left of the root never passes it; one from the right may fall below zero, where it restarts from zero.
     """
     theta = max(guess, 0.0)
     for _ in range(100):
-        excess = source.run(MeasureExcess(theta), residual)
-        if excess.total <= radius and theta == 0.0:
+        total, count = excess(theta)
+        if total <= radius and theta == 0.0:
             return 0.0
-        step = (excess.total - radius) / excess.count if excess.count else -theta
+        step = (total - radius) / count if count else -theta
         if abs(step) <= 1e-15 * theta or (step == 0.0 and theta > 0.0):
             break
         # In float32 the sums themselves carry 1e-7: stop when the step is below that and the root is passed.
-        if theta > 0.0 and abs(step) < 4.0 * np.finfo(residual.dtype).eps * theta:
+        if theta > 0.0 and abs(step) < 4.0 * rounding * theta:
             theta = max(theta + step, 0.0)
             break
         theta = max(theta + step, 0.0)

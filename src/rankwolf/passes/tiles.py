@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse
 
 from rankwolf import kernels
-from rankwolf.sources import Array
+from rankwolf.data.tiles import with_entries as with_entries
+from rankwolf.ground.arrays import Array
 
 
 def clip_tile(
@@ -53,11 +54,6 @@ def sampled_residual(tile: Any, left: Array, right: Array) -> Array:
     residual: Array = np.empty_like(tile.data)
     kernels.subtract_sampled(tile.data, tile.indices, tile.indptr, left, right, residual)
     return residual
-
-
-def with_entries(tile: Any, entries: Array) -> scipy.sparse.csr_array:
-    """Other numbers at the places of a CSR tile."""
-    return scipy.sparse.csr_array((entries, tile.indices, tile.indptr), shape=tile.shape, copy=False)
 
 
 def dot(a: Array, b: Array) -> float:

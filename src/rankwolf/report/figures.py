@@ -11,14 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, isfinite, log10
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from rankwolf.ground.arrays import Array
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 WIDTH, HEIGHT = 560, 310
 LEFT, RIGHT, TOP, BOTTOM = 66, 16, 28, 46

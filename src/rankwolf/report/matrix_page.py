@@ -8,18 +8,23 @@ from typing import TYPE_CHECKING, Any
 from rankwolf import __version__
 from rankwolf.report.outliers import Cell, Outliers, heat_map
 from rankwolf.report.page import Fact, as_rows, duration, percent, render
-from rankwolf.report.solving import solve_charts, solve_facts, status_warning
+from rankwolf.report.solving import solve_charts, solve_facts
 
 if TYPE_CHECKING:
-    from rankwolf.result import Decomposition
+    from rankwolf.result.decomposition import Decomposition
 
 HIDDEN = ("warnings", "seconds", "rankwolf", "status_says", "centre", "scale")
 
 
 def matrix_page(
-    summary: Mapping[str, Any], fit: Decomposition, outliers: Outliers, cells: Sequence[Cell], command: str
+    summary: Mapping[str, Any],
+    fit: Decomposition,
+    parts: Decomposition,
+    outliers: Outliers,
+    cells: Sequence[Cell],
+    command: str,
 ) -> str:
-    """The whole page as text."""
+    """The whole page as text: how the convex ``fit`` was found, and the ``parts`` that were written."""
     m, n = fit.low_rank.shape
     seconds = summary["seconds"]
     split = ", ".join(f"{name} {duration(value)}" for name, value in seconds.items() if name != "total")
@@ -28,16 +33,17 @@ def matrix_page(
         "matrix.html",
         title=str(summary["input"]).rstrip("/").split("/")[-1],
         subtitle=f"{m:,} rows and {n:,} columns" + (f", {percent(missing)} missing" if missing > 0.0 else ""),
-        facts=[*solve_facts(fit), Fact("whole run", duration(seconds["total"]), split)],
-        warnings=[*summary["warnings"], *status_warning(fit)],
+        facts=[*solve_facts(fit, parts), Fact("whole run", duration(seconds["total"]), split)],
+        warnings=summary["warnings"],
         heat_map=heat_map(outliers),
         grouped=outliers.map().shape != (m, n),
         limit=f"{fit.lambdas[1]:.4g}" if fit.lambdas else "",
+        noise="" if parts.noise_scale is None else f"{parts.noise_scale:.4g}",
         standardized=summary["standardized"],
         lists=[("row", outliers.rows()), ("column", outliers.columns())],
         cells=cells,
         percent=percent,
-        charts=solve_charts(fit),
+        charts=solve_charts(fit, parts),
         command=command,
         settings=as_rows(
             {name.replace("_", " "): value for name, value in summary.items() if name not in HIDDEN}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse
 
+from rankwolf.ground.arrays import Array
 from rankwolf.report import figures
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
     from rankwolf.files import Labels
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # Cells of the map; a larger table has several of its entries in each.
 MOST_ROWS, MOST_COLUMNS = 160, 240

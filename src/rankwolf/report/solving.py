@@ -8,29 +8,35 @@ from rankwolf.report import figures
 from rankwolf.report.page import Fact, duration, percent
 
 if TYPE_CHECKING:
-    from rankwolf.result import Decomposition
+    from rankwolf.result.decomposition import Decomposition
 
 
-def solve_facts(fit: Decomposition) -> list[Fact]:
-    """What a page says of any decomposition: rank, sparsity, certified gap, time."""
+def solve_facts(fit: Decomposition, parts: Decomposition | None = None) -> list[Fact]:
+    """What a page says of a decomposition: rank and sparsity (of its refit, if any), certified gap, time."""
     m, n = fit.low_rank.shape
+    parts = parts or fit
+    outliers = parts.noise_scale is not None and parts is not fit
     proof = "" if fit.gap_is_proved else ", by a converged Lanczos process"
     return [
-        Fact("rank of the low-rank part", f"{fit.low_rank.rank:,}", f"of at most {min(m, n):,}"),
-        Fact("sparse part", f"{fit.sparse.nnz / max(1, m * n):.1%}", f"{fit.sparse.nnz:,} non-zeros"),
+        Fact("rank of the low-rank part", f"{parts.low_rank.rank:,}", f"of at most {min(m, n):,}"),
+        Fact(
+            "outliers" if outliers else "sparse part",
+            percent(parts.sparse.nnz / max(1, m * n)),
+            f"{parts.sparse.nnz:,} entries" if outliers else f"{parts.sparse.nnz:,} entries beyond λ_S",
+        ),
         Fact("certified gap", percent(fit.relative_gap), f"to the optimum{proof}"),
         Fact("solved in", duration(fit.seconds), f"{fit.passes} passes over the data"),
     ]
 
 
-def solve_charts(fit: Decomposition) -> list[dict[str, Any]]:
-    """Singular values, objective and gap of any decomposition, for any page."""
+def solve_charts(fit: Decomposition, parts: Decomposition | None = None) -> list[dict[str, Any]]:
+    """Singular values (of the refit, if any), objective and gap of any decomposition, for any page."""
     history = fit.history
     # The proof at the end belongs to no iteration, and is what the run ended with.
     seconds = [*(record.seconds for record in history), fit.seconds]
     gaps = [*(record.relative_gap for record in history), fit.relative_gap]
     objectives = [*(record.objective for record in history), fit.objective]
-    values = [float(s) for s in fit.low_rank.s]
+    values = [float(s) for s in (parts or fit).low_rank.s]
     dots = len(history) <= 60
     best = min(objectives)
     above = [objective / best - 1.0 if best else 0.0 for objective in objectives]

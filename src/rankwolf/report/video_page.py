@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from rankwolf import __version__
+from rankwolf.ground.arrays import Array
 from rankwolf.report import figures
+from rankwolf.report.events import Sighting, events_of
 from rankwolf.report.page import Fact, as_rows, duration, percent, render
 from rankwolf.report.solving import solve_charts, solve_facts, status_warning
 
 if TYPE_CHECKING:
-    from rankwolf.result import Decomposition
+    from rankwolf.result.decomposition import Decomposition
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 PANELS = ("observed", "background", "foreground", "mask")
 # Between half as many and as many frames as this are on the page; wider pictures are made about as wide as this.
@@ -40,11 +41,13 @@ class Separated(Protocol):
 
 @dataclass(frozen=True)
 class Shot:
-    """A frame on the page: its pictures as data addresses."""
+    """A frame on the page: its pictures as data addresses, and the largest object in it with a picture of its own."""
 
     number: int
     activity: float
     pictures: dict[str, str]
+    sighting: Sighting | None = None
+    object: str = ""
 
 
 class Album:
@@ -90,7 +93,9 @@ class Album:
 def take_shot(frame: Separated) -> Shot:
     """The four pictures, no wider than the page needs them."""
     pictures = {panel: figures.picture(shrink(getattr(frame, panel))) for panel in PANELS}
-    return Shot(frame.number, frame.activity, pictures)
+    sighting = Sighting.of(frame.number, frame.mask)
+    cut_out = "" if sighting is None else figures.picture(shrink(sighting.cut_out(frame.observed)))
+    return Shot(frame.number, frame.activity, pictures, sighting, cut_out)
 
 
 def shrink(picture: Array) -> Array:
@@ -107,16 +112,17 @@ def shrink(picture: Array) -> Array:
 
 def video_page(
     album: Album, summary: Mapping[str, Any], fit: Decomposition | None, activity: Sequence[float],
-    residuals: Array | None, command: str, names: Sequence[str] | None,
+    residuals: Array | None, command: str, names: Sequence[str] | None, levels: Array | None = None,
 ) -> str:  # fmt: skip
     """The whole page as text.
 
-    ``residuals`` counts |M − L| by whole gray levels; ``names`` are those of the frames, where they are images.
+    ``residuals`` counts |M − L| by whole gray levels; ``names`` are those of the frames, where they are images;
+    ``levels`` (height, width) says how far from L each pixel may be and still belong to the background.
     """
     shots = album.shots()
     frame_numbers = [summary["first_frame"] + shot.number * summary["every"] for shot in shots]
     labels = [names[k] if names else f"frame {k}" for k in frame_numbers]
-    order = sorted(range(len(shots)), key=lambda i: -shots[i].activity)
+    busiest = max(range(len(shots)), key=lambda i: shots[i].activity)
     times = summary["first_frame"] + summary["every"] * np.arange(len(activity))
     return render(
         "video.html",
@@ -129,13 +135,13 @@ def video_page(
             {"label": label, "activity": percent(shot.activity), "x": round(x, 1), **shot.pictures}
             for label, shot, x in zip(labels, shots, figures.x_places(times, frame_numbers), strict=True)
         ],
-        first_shown=order[0],
+        first_shown=busiest,
         shown=_shown(album, shots, summary),
-        strip=sorted(i for i in order[:STRIP] if shots[i].activity > 0.0),
+        strip=_strip(album, shots, labels, frame_numbers, summary),
+        model=None if levels is None else level_map(levels),
         foreground=FOREGROUND[summary["foreground"]],
         verb=_verb(summary),
         unit=_unit(summary),
-        threshold=summary["threshold"],
         activity_chart=figures.line_chart(
             [figures.Series("moving", times.tolist(), [100.0 * share for share in activity])],
             _unit(summary), f"per cent that {_verb(summary)}",
@@ -146,6 +152,49 @@ def video_page(
         settings=as_rows({name.replace("_", " "): value for name, value in summary.items() if name not in HIDDEN}),
         version=__version__,
     )  # fmt: skip
+
+
+def _strip(
+    album: Album, shots: Sequence[Shot], labels: Sequence[str], numbers: Sequence[int], summary: Mapping[str, Any]
+) -> list[dict[str, Any]]:  # fmt: skip
+    """The events with the largest objects, in order: the object, when it was seen, and which shot shows it."""
+    places = {shot.number: i for i, shot in enumerate(shots)}
+    events = events_of([shot.sighting for shot in shots], album.window)
+    events = sorted(events, key=lambda event: -event.best.area)[:STRIP]
+    strip = []
+    for event in sorted(events, key=lambda event: event.best.number):
+        i = places[event.best.number]
+        when = clock_time(numbers[i], summary)
+        strip.append({"shot": i, "object": shots[i].object, "when": when or labels[i], "label": labels[i]})
+    return strip
+
+
+def clock_time(number: int, summary: Mapping[str, Any]) -> str | None:
+    """The time of a frame of the input since its beginning, ``m:ss``; None where the input has no clock.
+
+    >>> clock_time(2250, {"rate": 25.0, "every": 1})
+    '1:30'
+    """
+    if not summary["rate"]:
+        return None
+    seconds = int(number / (summary["rate"] * summary["every"]))
+    return f"{seconds // 60}:{seconds % 60:02d}"
+
+
+# Dark blue, teal, yellow, white: ordered by brightness, and readable without colours.
+PALETTE = ((0, 20, 24, 60), (0.35, 11, 110, 110), (0.7, 230, 190, 60), (1, 255, 250, 235))
+
+
+def level_map(levels: Array) -> dict[str, Any]:
+    """A picture of the levels, bright where the background moves much, and the numbers that explain its colours."""
+    low, high = (float(value) for value in np.percentile(levels, (1, 99)))
+    share = np.clip((levels - low) / max(high - low, 1.0), 0.0, 1.0)
+    stops, *channels = zip(*PALETTE, strict=True)
+    colors = np.stack([np.interp(share, stops, channel) for channel in channels], axis=-1)
+    return {
+        "picture": figures.picture(shrink(colors.astype(np.uint8))), "low": round(low), "high": round(high),
+        "middle": round(float(np.median(levels))),
+    }  # fmt: skip
 
 
 FOREGROUND = {
@@ -161,10 +210,11 @@ def _charts(
 ) -> list[dict[str, Any]]:
     charts = []
     if residuals is not None:
-        marks = [(summary["threshold"], f"threshold {summary['threshold']:.1f}")]
+        level = summary["threshold"]
+        marks = [] if level is None else [(level, f"threshold {level:.1f}")]
         shares = residuals / max(1, residuals.sum())
         charts.append({
-            "title": "Where the threshold lies",
+            "title": "How far frames are from the background",
             "chart": figures.line_chart(
                 [figures.Series("share of pixels", range(len(shares)), shares.tolist())],
                 "|frame − background| in gray levels", "share of all pixels", log_y=True, marks=marks,
@@ -193,7 +243,9 @@ def _facts(summary: Mapping[str, Any], fit: Decomposition | None) -> list[Fact]:
         Fact(
             "in the mask" if summary["photographs"] else "moving",
             percent(summary["moving_share"]),
-            f"threshold {summary['threshold']:.1f} gray levels",
+            f"threshold {summary['threshold']:.1f} gray levels"
+            if summary["threshold"] is not None
+            else f"by {summary['samples']} samples of each pixel",
         ),
         Fact("whole run", duration(seconds["total"]), split),
         Fact(f"{_unit(summary)}s a second", f"{summary['frames_per_second']:.1f}", "from reading to writing"),

@@ -1,7 +1,8 @@
 """The one contract for measurements: b = A[M], a linear operator on m × n matrices with its adjoint.
 
-Operators are linear over the complex numbers, so that they can be composed; L and S are real, and what a real unknown
-makes of a complex operator is decided in one place, :class:`rankwolf.sensing.measurements.Measurements`.
+Operators are linear over the complex numbers, so that they can be composed. Whether L and S are real or complex, and
+what a real unknown makes of a complex operator, is decided in one place,
+:class:`rankwolf.data.measurements.Measurements`.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rankwolf.ground.arrays import Array
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rankwolf.sensing.combined import Composition
 
-Array = np.ndarray[Any, np.dtype[Any]]
 # Of b and of A, each: the powers of A*b that the algorithms and the certificate take then neither overflow nor vanish.
 SCALE = (1e-30, 1e30)
 
@@ -31,11 +33,14 @@ class Products:
 
 
 class Sensing(ABC):
-    """A: R^{m×n} → R^p or C^p. ``shape`` is (m, n), ``size`` is p, ``dtype`` that of the measurements.
+    """A: C^{m×n} → C^p. ``shape`` is (m, n), ``size`` is p, ``dtype`` that of the measurements.
 
     A subclass gives ``apply`` and ``adjoint``. The other methods have general answers, which an operator with structure
-    may replace by cheaper ones.
+    may replace by better ones. ``complex_unknown`` says that the matrices which it measures are complex by nature (coil
+    images with a phase, Fourier coefficients in time), so that ``recover`` takes L and S as complex.
     """
+
+    complex_unknown: bool = False
 
     def __init__(self, shape: tuple[int, int], size: int, dtype: Any = np.float64) -> None:
         self.shape, self.size, self.dtype = (int(shape[0]), int(shape[1])), int(size), np.dtype(dtype)
@@ -60,10 +65,27 @@ class Sensing(ABC):
         """Products with Re(A*y) that cost about p and not mn; None where the operator has no such structure."""
         return None
 
+    def as_vector(self, b: Array) -> Array:
+        """Measurements in a shape that people have, such as k-space, as p numbers; unchanged where there is none."""
+        return b
+
     @property
     def norm(self) -> float | None:
-        """An upper bound on ‖A‖ = max ‖A[X]‖/‖X‖_F where it is known without any work; 1 for a projection."""
+        """An upper bound on ‖A‖ = max ‖A[X]‖/‖X‖_F where it is known without much work; 1 for a projection."""
+        return None if self.semi_orthogonal is None else self.semi_orthogonal**0.5
+
+    @property
+    def semi_orthogonal(self) -> float | None:
+        """c, where it is known that AA* = c·I: the measurements are orthogonal and of one length. Otherwise None."""
         return None
+
+    def column_bound(self) -> Array | float | None:
+        """e ≥ 0 of the matrix's shape, or one number, with A*A ≼ diag(e): what stacks add up to a tight norm."""
+        return None if self.norm is None else self.norm**2
+
+    def row_bound(self, real: bool) -> Array | float | None:
+        """d ≥ 0, p numbers or one, with AA* ≼ diag(d) on C^p; of Re(A*) with ``real``. It sets the dual steps."""
+        return None if self.norm is None else self.norm**2
 
     def __matmul__(self, inner: Sensing) -> Composition:
         """``outer @ inner``: see :class:`rankwolf.sensing.Composition`."""
@@ -74,29 +96,3 @@ class Sensing(ABC):
     def __repr__(self) -> str:
         kind = "complex" if self.dtype.kind == "c" else "real"
         return f"{type(self).__name__}({self.size} {kind} measurements of {self.shape[0]} × {self.shape[1]})"
-
-
-def bad(name: str, rule: str, got: object, where: str, remedy: str = "") -> ValueError:
-    """A complaint in the form of :func:`rankwolf.validation.bad`, which this folder is below."""
-    return ValueError(
-        f"The '{name}' parameter of {where} must be {rule}. Got {got} instead.{' ' + remedy if remedy else ''}"
-    )
-
-
-def check_whole(name: str, value: Any, least: int, where: str) -> int:
-    """A whole number of at least ``least``."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        raise bad(name, f"a whole number of at least {least}", repr(value), where)
-    return int(value)
-
-
-def check_shape(shape: Any, where: str) -> tuple[int, int]:
-    """Two whole numbers of at least 1."""
-    try:
-        m, n = (int(side) for side in shape)
-        whole = m == shape[0] and n == shape[1] and m >= 1 and n >= 1
-    except (TypeError, ValueError, OverflowError):
-        whole = False
-    if not whole:
-        raise bad("shape", "(m, n), two whole numbers of at least 1", repr(shape), where)
-    return m, n

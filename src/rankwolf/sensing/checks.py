@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from math import log
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 
-from rankwolf.sensing.base import SCALE, Array, Sensing, bad
+from rankwolf.ground.arrays import Array, inner
+from rankwolf.ground.complaints import RankwolfWarning, bad
+from rankwolf.sensing.base import SCALE, Sensing
 
 # A relative error of inner products that rounding does not reach, but an adjoint of something else does.
 TOLERANCE = {"single": 1e-5, "double": 1e-6}
@@ -15,21 +19,34 @@ TOLERANCE = {"single": 1e-5, "double": 1e-6}
 NORM_FAILURE = 1e-10
 NORM_MARGIN = 0.05
 GIVEN_NORM_STEPS = 10
+# Where more of the energy of b than this has no real explanation, whoever has real L and S is told.
+UNEXPLAINED = 0.05
+REAL_STEPS = 4
 
 
-def inner(x: Array, y: Array) -> float:
-    """Re⟨x, y⟩."""
-    return float(np.vdot(x, y).real)
+def back(sensing: Sensing, values: Array, real: bool) -> Array:
+    """The adjoint of A on real matrices (the real part of A*y), or on complex ones."""
+    return sensing.real_adjoint(values) if real else sensing.adjoint(values)
 
 
-def check_linear(sensing: Sensing, where: str = "recover") -> None:
-    """A[X + 2Z] = A[X] + 2A[Z], and Re⟨A[X], y⟩ = ⟨X, Re A*y⟩, for random X, Z, y: three products and one."""
+def random_matrix(rng: np.random.Generator, shape: tuple[int, ...], real: bool) -> Array:
+    """Independent normal entries."""
+    entries = rng.standard_normal(shape)
+    return entries if real else entries + 1j * rng.standard_normal(shape)
+
+
+def check_linear(sensing: Sensing, where: str = "recover", real: bool = True) -> None:
+    """A[X + cZ] = A[X] + cA[Z], and Re⟨A[X], y⟩ = Re⟨X, A*y⟩, for random X, Z, y: three products and one.
+
+    c is 2 where X and Z are ``real``, and 2 + i otherwise.
+    """
     rng = np.random.default_rng(0)
-    x, z = rng.standard_normal((2, *sensing.shape))
+    x, z = random_matrix(rng, (2, *sensing.shape), real)
+    factor: complex = 2.0 if real else 2.0 + 1.0j
     y = rng.standard_normal(sensing.size).astype(sensing.dtype)
-    if sensing.dtype.kind == "c":
+    if sensing.dtype.kind == "c" or not real:
         y = y + 1j * rng.standard_normal(sensing.size)
-    image, other, both = sensing.apply(x), sensing.apply(z), sensing.apply(x + 2.0 * z)
+    image, other, both = sensing.apply(x), sensing.apply(z), sensing.apply(x + factor * z)
     single = image.dtype in (np.dtype(np.float32), np.dtype(np.complex64))
     tolerance = TOLERANCE["single" if single else "double"]
     if not np.all(np.isfinite(image)):
@@ -41,15 +58,16 @@ def check_linear(sensing: Sensing, where: str = "recover") -> None:
         raise bad("sensing", f"an operator of a scale between {SCALE[0]:g} and {SCALE[1]:g}",
                   f"{largest:.3g} from a matrix with entries of about 1", where,
                   "Multiply A and b by a constant first.")  # fmt: skip
-    distance = float(np.linalg.norm(both - image - 2.0 * other))
-    size = float(np.linalg.norm(image) + 2.0 * np.linalg.norm(other))
+    distance = float(np.linalg.norm(both - image - factor * other))
+    size = float(np.linalg.norm(image) + abs(factor) * np.linalg.norm(other))
     if distance > tolerance * size:
-        got = f"A(X + 2Z) that differs from A(X) + 2A(Z) by {distance / size:.2g} of their norm"
+        c = "2" if real else "(2 + i)"
+        got = f"A(X + {c}Z) that differs from A(X) + {c}A(Z) by {distance / size:.2g} of their norm"
         raise bad("sensing", "linear", got, where, "Subtract A(0) from b if the function is affine.")
-    back = sensing.real_adjoint(y)
-    forward_product, back_product = inner(image, y), inner(x, back)
+    returned = back(sensing, y, real)
+    forward_product, back_product = inner(image, y), inner(x, returned)
     scale = max(
-        float(np.linalg.norm(image) * np.linalg.norm(y)), float(np.linalg.norm(x) * np.linalg.norm(back))
+        float(np.linalg.norm(image) * np.linalg.norm(y)), float(np.linalg.norm(x) * np.linalg.norm(returned))
     )
     # Written so that NaN fails.
     if not abs(forward_product - back_product) <= tolerance * scale:
@@ -58,18 +76,18 @@ def check_linear(sensing: Sensing, where: str = "recover") -> None:
                   "rmatvec (or the second function) is not the adjoint of the first.")  # fmt: skip
 
 
-def largest_ritz_value(sensing: Sensing, steps: int) -> tuple[float, bool]:
+def largest_ritz_value(sensing: Sensing, steps: int, real: bool = True) -> tuple[float, bool]:
     """The largest Ritz value of A*A after ``steps`` Lanczos steps from a random matrix, and whether the space is full.
 
     Never above ‖A‖² but for rounding. Three vectors are kept: without orthogonalisation, extreme values only repeat.
     """
     rng = np.random.default_rng(0)
-    vector = rng.standard_normal(sensing.shape)
+    vector = random_matrix(rng, sensing.shape, real)
     vector /= np.linalg.norm(vector)
     previous, beta = np.zeros_like(vector), 0.0
     alphas, betas = list[float](), list[float]()
     for _ in range(min(steps, vector.size)):
-        product = sensing.real_adjoint(sensing.apply(vector))
+        product = back(sensing, sensing.apply(vector), real)
         alpha = inner(vector, product)
         product = product - alpha * vector - beta * previous
         alphas.append(alpha)
@@ -82,7 +100,7 @@ def largest_ritz_value(sensing: Sensing, steps: int) -> tuple[float, bool]:
     return max(float(value), 0.0), len(betas) < len(alphas)
 
 
-def estimate_norm(sensing: Sensing) -> float:
+def estimate_norm(sensing: Sensing, real: bool = True) -> float:
     """An upper bound on ‖A‖, about 2.5 % above the truth, that holds with probability 1 − 1e-10 over the random start.
 
     Lanczos values are below ‖A‖². How far they can be is known (Kuczyński and Woźniakowski, 1992): after k steps on a
@@ -92,16 +110,83 @@ def estimate_norm(sensing: Sensing) -> float:
     order = sensing.shape[0] * sensing.shape[1]
     exponent = log(1.648 * order**0.5 / NORM_FAILURE)
     steps = int(0.5 * (exponent / NORM_MARGIN**0.5 + 1.0)) + 1
-    value, complete = largest_ritz_value(sensing, steps)
+    value, complete = largest_ritz_value(sensing, steps, real)
     # A space that nothing leaves holds the largest value itself; what is left is rounding, maybe in single precision.
     margin = 1e-4 if complete or steps >= order else NORM_MARGIN
     return float((value / (1.0 - margin)) ** 0.5)
 
 
-def check_norm(sensing: Sensing, norm: float) -> float:
+def check_norm(sensing: Sensing, norm: float, real: bool = True) -> float:
     """A norm that was given must not be below what ten Lanczos steps find."""
-    least = largest_ritz_value(sensing, GIVEN_NORM_STEPS)[0] ** 0.5
+    least = largest_ritz_value(sensing, GIVEN_NORM_STEPS, real)[0] ** 0.5
     if norm < least * (1.0 - 1e-9):
         rule = f"an upper bound on the operator's norm, which is at least {least:.6g}"
         raise bad("norm", rule, repr(norm), "recover", "Leave it out to have it estimated.")
     return norm
+
+
+def unexplained_by_real(sensing: Sensing, b: Array) -> float:
+    """The share of ‖b‖² that no real matrix explains, from above: the misfit after a few steps of conjugate gradients.
+
+    For partial Fourier transforms, whose A*A has three eigenvalues on real matrices, it is exact.
+    """
+    residual, total = b.copy(), inner(b, b)
+    gradient = sensing.real_adjoint(residual)
+    direction, squared = gradient.copy(), inner(gradient, gradient)
+    for _ in range(REAL_STEPS):
+        if squared <= 1e-24 * total:
+            break
+        image = sensing.apply(direction)
+        residual -= (squared / inner(image, image)) * image
+        gradient = sensing.real_adjoint(residual)
+        before, squared = squared, inner(gradient, gradient)
+        direction = gradient + (squared / before) * direction
+    return inner(residual, residual) / total
+
+
+def warn_if_complex(sensing: Sensing, b: Array) -> None:
+    """Tell whoever asked for real parts, or did not ask, that the measurements come from a complex matrix."""
+    if sensing.dtype.kind != "c" or not np.any(b):
+        return
+    full = sensing.adjoint(b)
+    imaginary = float(np.linalg.norm(full.imag) ** 2 / max(float(np.linalg.norm(full)) ** 2, 1e-300))
+    del full
+    # Coefficients without their mirror images put energy into the imaginary part of A*b even where M is real.
+    if imaginary < UNEXPLAINED:
+        return
+    share = unexplained_by_real(sensing, b)
+    if share > UNEXPLAINED:
+        warnings.warn(
+            f"L and S are real, but the imaginary part of A*b holds {imaginary:.0%} of its energy, and real matrices "
+            f"explain no more than {1.0 - share:.0%} of b. Pass dtype=complex to recover for complex L and S, or "
+            "dtype=float if they are real all the same.",
+            RankwolfWarning,
+            stacklevel=4,
+        )
+
+
+def check_measurements(b: Any, sensing: Sensing, where: str = "recover") -> Array:
+    """b as p finite numbers, from any shape that the operator knows."""
+    if np.ma.is_masked(b):
+        raise bad("b", "an array without masked entries", f"{np.ma.getmaskarray(b).sum()} of them", where,
+                  "Leave a missing measurement out of b and out of the operator.")  # fmt: skip
+    try:
+        values = np.asarray(b)
+    except ValueError as error:
+        raise bad("b", "an array of numbers", f"{type(b).__name__} ({error})", where) from error
+    if values.dtype.kind not in "biufc":
+        raise bad("b", "an array of numbers", f"dtype {values.dtype}", where)
+    if values.ndim > 1:
+        values = sensing.as_vector(values)
+    if values.shape != (sensing.size,):
+        rule = f"of shape ({sensing.size},), one number for each measurement of the operator"
+        raise bad("b", rule, f"shape {values.shape}", where)
+    wrong = values.size - int(np.count_nonzero(np.isfinite(values)))
+    if wrong:
+        raise bad("b", "finite", f"{wrong} of {values.size} measurements NaN or infinite", where,
+                  "Leave a missing measurement out of b and out of the operator.")  # fmt: skip
+    largest = float(np.max(np.abs(values), initial=0.0))
+    if largest and not SCALE[0] <= largest <= SCALE[1]:
+        raise bad("b", f"of a scale between {SCALE[0]:g} and {SCALE[1]:g}", f"entries up to {largest:.3g}", where,
+                  "Multiply A and b by a constant first.")  # fmt: skip
+    return np.ascontiguousarray(values)

@@ -7,7 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from rankwolf.sensing.base import Array, Products, Sensing, bad
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.complaints import bad
+from rankwolf.sensing.base import Products, Sensing
 
 
 class Composition(Sensing):
@@ -34,6 +36,7 @@ class Composition(Sensing):
                       f"one on {m} × {n} matrices", "Composition")  # fmt: skip
         super().__init__(inner.shape, outer.size, np.result_type(outer.dtype, inner.dtype))
         self.outer, self.inner = outer, inner
+        self.complex_unknown = inner.complex_unknown or (outer.complex_unknown and inner.dtype.kind != "c")
 
     def apply(self, matrix: Array) -> Array:
         """The inner one first."""
@@ -55,18 +58,40 @@ class Composition(Sensing):
         """The inner operator's."""
         return self.inner.adjoint_products(self.outer.adjoint(values).ravel())
 
+    def as_vector(self, b: Array) -> Array:
+        """The outer operator's measurements."""
+        return self.outer.as_vector(b)
+
     @property
     def norm(self) -> float | None:
         """The product of the two bounds."""
         outer, inner = self.outer.norm, self.inner.norm
         return None if outer is None or inner is None else outer * inner
 
+    @property
+    def semi_orthogonal(self) -> float | None:
+        """The product: A(BB*)A* = c·AA*."""
+        outer, inner = self.outer.semi_orthogonal, self.inner.semi_orthogonal
+        return None if outer is None or inner is None else outer * inner
+
+    def column_bound(self) -> Array | float | None:
+        """B*(A*A)B ≼ ‖A‖²·B*B."""
+        outer, inner = self.outer.norm, self.inner.column_bound()
+        return None if outer is None or inner is None else outer**2 * inner
+
+    def row_bound(self, real: bool) -> Array | float | None:
+        """A(BB*)A* ≼ ‖B‖²·AA*. A real inner operator keeps a real unknown real."""
+        still_real = real and self.inner.dtype.kind != "c"
+        inner, outer = self.inner.norm, self.outer.row_bound(still_real)
+        return None if outer is None or inner is None else inner**2 * outer
+
 
 class Stack(Sensing):
     """All measurements of several operators on the same matrix, one after the other in b.
 
-    ‖A‖² ≤ Σ‖A_i‖² where all are known. Measurements are complex where any of the operators is; the adjoint of a real
-    operator takes the real part of its share for real matrices, as it has to.
+    Where every part knows A_i*A_i ≼ diag(e_i), ‖A‖² ≤ max Σe_i: for coils, ``Stack([F @ Weighting(map) for map in
+    maps])``, that is the largest Σ|map|² of a pixel. Measurements are complex where any of the operators is; the
+    adjoint of a real operator takes the real part of its share for real matrices, as it has to.
 
     >>> import numpy as np
     >>> from rankwolf.sensing import Gaussian, PartialDCT, Stack
@@ -75,19 +100,15 @@ class Stack(Sensing):
     """
 
     def __init__(self, parts: Sequence[Sensing]) -> None:
-        if not isinstance(parts, list | tuple) or not parts or any(not isinstance(x, Sensing) for x in parts):
-            kinds = (
-                [type(x).__name__ for x in parts] if isinstance(parts, list | tuple) else type(parts).__name__
-            )
-            raise bad("parts", "a list of at least one sensing operator", kinds, "Stack",
-                      "LinearSensing makes one of a matrix.")  # fmt: skip
+        parts = _check_parts(parts, "Stack")
         shapes = [part.shape for part in parts]
         if len(set(shapes)) > 1:
             raise bad("parts", "operators on matrices of one shape", str(shapes), "Stack")
         ends = np.cumsum([0] + [part.size for part in parts])
         super().__init__(shapes[0], int(ends[-1]), np.result_type(*(part.dtype for part in parts)))
-        self.parts = tuple(parts)
-        self._slices = [slice(int(start), int(stop)) for start, stop in pairwise(ends)]
+        self.parts = parts
+        self.complex_unknown = any(part.complex_unknown for part in parts)
+        self._slices = _slices(ends)
 
     def apply(self, matrix: Array) -> Array:
         """Every part."""
@@ -124,7 +145,100 @@ class Stack(Sensing):
 
     @property
     def norm(self) -> float | None:
-        """The root of the sum of squares."""
+        """From the sum of what the parts do to each entry."""
+        bound = self.column_bound()
+        return None if bound is None else float(np.max(bound) ** 0.5)
+
+    def column_bound(self) -> Array | float | None:
+        """Σe_i."""
+        bounds = [part.column_bound() for part in self.parts]
+        known = [bound for bound in bounds if bound is not None]
+        return sum(known[1:], start=known[0]) if len(known) == len(bounds) else None
+
+
+class Blocks(Sensing):
+    """An operator for each group of rows: the first takes the first rows of the matrix, and so on.
+
+    Frames that were measured in different ways. ‖A‖ is the largest of the norms, and AA* = c·I where all parts have
+    the same c.
+
+    >>> import numpy as np
+    >>> from rankwolf.sensing import Blocks, Entries, PartialDCT
+    >>> Blocks([Entries(np.ones((2, 3), bool)), PartialDCT.random(4, (5, 3), seed=0)])
+    Blocks(10 real measurements of 7 × 3)
+    """
+
+    def __init__(self, parts: Sequence[Sensing]) -> None:
+        parts = _check_parts(parts, "Blocks")
+        widths = sorted({part.shape[1] for part in parts})
+        if len(widths) > 1:
+            raise bad("parts", "operators on matrices with the same number of columns", str(widths), "Blocks")
+        ends = np.cumsum([0] + [part.size for part in parts])
+        rows = np.cumsum([0] + [part.shape[0] for part in parts])
+        dtype = np.result_type(*(part.dtype for part in parts))
+        super().__init__((int(rows[-1]), widths[0]), int(ends[-1]), dtype)
+        self.parts = parts
+        self.complex_unknown = any(part.complex_unknown for part in parts)
+        self._slices = _slices(ends)
+        self._rows = _slices(rows)
+
+    def apply(self, matrix: Array) -> Array:
+        """Every part on its rows."""
+        pairs = zip(self.parts, self._rows, strict=True)
+        return np.concatenate([part.apply(matrix[rows]) for part, rows in pairs])
+
+    def adjoint(self, values: Array) -> Array:
+        """Every part's rows."""
+        pairs = zip(self.parts, self._slices, strict=True)
+        return np.concatenate([part.adjoint(values[where]) for part, where in pairs])
+
+    def real_adjoint(self, values: Array) -> Array:
+        """Every part's rows."""
+        pairs = zip(self.parts, self._slices, strict=True)
+        return np.concatenate([part.real_adjoint(values[where]) for part, where in pairs])
+
+    def apply_factors(self, left: Array, right: Array) -> Array:
+        """Every part with its structure."""
+        pairs = zip(self.parts, self._rows, strict=True)
+        return np.concatenate([part.apply_factors(left[rows], right) for part, rows in pairs])
+
+    @property
+    def norm(self) -> float | None:
+        """The largest."""
         norms = [part.norm for part in self.parts]
         known = [norm for norm in norms if norm is not None]
-        return float(np.linalg.norm(known)) if len(known) == len(norms) else None
+        return max(known) if len(known) == len(norms) else None
+
+    @property
+    def semi_orthogonal(self) -> float | None:
+        """What all parts agree on."""
+        constants = {part.semi_orthogonal for part in self.parts}
+        return constants.pop() if len(constants) == 1 else None
+
+    def row_bound(self, real: bool) -> Array | float | None:
+        """Each part's."""
+        bounds = [part.row_bound(real) for part in self.parts]
+        sizes = [part.size for part in self.parts]
+        known = [bound for bound in bounds if bound is not None]
+        if len(known) < len(bounds):
+            return None
+        return np.concatenate([np.broadcast_to(d, size) for d, size in zip(known, sizes, strict=True)])
+
+
+def _check_parts(parts: Sequence[Sensing], where: str) -> tuple[Sensing, ...]:
+    if not isinstance(parts, list | tuple):
+        raise bad("parts", "a list of at least one sensing operator", type(parts).__name__, where)
+    if not parts or any(not isinstance(part, Sensing) for part in parts):
+        kinds = [type(part).__name__ for part in parts]
+        raise bad(
+            "parts",
+            "a list of at least one sensing operator",
+            str(kinds),
+            where,
+            "LinearSensing makes one of a matrix.",
+        )
+    return tuple(parts)
+
+
+def _slices(ends: Array) -> list[slice]:
+    return [slice(int(start), int(stop)) for start, stop in pairwise(ends)]

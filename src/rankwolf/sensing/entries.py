@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rankwolf.sensing.base import Array, Products, Sensing, bad
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.complaints import bad
+from rankwolf.sensing.base import Products, Sensing
 
 
 class Entries(Sensing):
@@ -50,6 +52,6 @@ class Entries(Sensing):
         return Products(lambda block: sparse @ block, lambda block: transposed @ block)
 
     @property
-    def norm(self) -> float:
+    def semi_orthogonal(self) -> float:
         """1."""
         return 1.0

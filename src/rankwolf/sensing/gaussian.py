@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from rankwolf.sensing.base import Array, Sensing, bad, check_shape, check_whole
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.complaints import bad, check_shape, check_whole
+from rankwolf.sensing.base import Sensing
 
 # Numbers that exist at once where the operator is generated: 32 MB.
 BLOCK_NUMBERS = 2**22

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rankwolf.sensing.base import Array, Sensing, bad, check_shape
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.complaints import bad, check_shape
+from rankwolf.sensing.base import Sensing
 
 
 class LinearSensing(Sensing):

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rankwolf.sensing.base import Array, Sensing
-from rankwolf.sensing.checks import check_linear
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.complaints import bad
+from rankwolf.sensing.base import Sensing
+from rankwolf.sensing.checks import check_linear, check_measurements
 from rankwolf.sensing.linear import as_sensing
-from rankwolf.sensing.measurements import check_measurements
 
 
 class Orthonormal(Sensing):
@@ -33,12 +34,16 @@ class Orthonormal(Sensing):
 
         Where the original measurements depend on each other (more of them than dimensions), the least-squares answer.
         """
-        given = _real_rows(check_measurements(b, self._original, "transform"))
+        values = check_measurements(b, self._original, "transform")
+        complex_valued = self._original.dtype.kind == "c"
+        if not complex_valued and np.any(values.imag):
+            raise bad("b", "real, as the operator's measurements are", f"dtype {values.dtype}", "transform")
+        given = _real_rows(values.astype(np.complex128) if complex_valued else values.real)
         answer = scipy.linalg.lstsq(self._mixing, given, lapack_driver="gelsy")[0]
         return np.asarray(answer)
 
     @property
-    def norm(self) -> float:
+    def semi_orthogonal(self) -> float:
         """1."""
         return 1.0
 

@@ -1,4 +1,8 @@
-"""One algorithm per file, each with the contract of :class:`rankwolf.solvers.base.Solver`."""
+"""One algorithm in each file, with the contract of :class:`Solver`; :data:`SOLVERS` is the registry of them all.
+
+A solver says which forms of the problem and which kinds of data it takes. It has no clock, no stopping rule, and
+prints nothing: the loop is in :mod:`rankwolf.run`.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,22 @@ from rankwolf.solvers.frank_wolfe import FrankWolfe
 from rankwolf.solvers.fw_p import FrankWolfeProjection
 from rankwolf.solvers.fw_t import FrankWolfeThresholding
 from rankwolf.solvers.hybrid import Hybrid
+from rankwolf.solvers.primal_dual import PrimalDual
 from rankwolf.solvers.proximal_gradient import Fista, Ista
 
+# By name. The first that solves a form of the problem on a kind of data is what "auto" means there.
 SOLVERS: dict[str, type[Solver[Any, Any]]] = {
     solver.name: solver
-    for solver in (Hybrid, FrankWolfeThresholding, FrankWolfeProjection, FrankWolfe, Ista, Fista, Alternating)
+    for solver in (
+        Hybrid,
+        PrimalDual,
+        Fista,
+        Ista,
+        FrankWolfeThresholding,
+        FrankWolfeProjection,
+        FrankWolfe,
+        Alternating,
+    )
 }
 
 __all__ = [
@@ -26,6 +41,7 @@ __all__ = [
     "FrankWolfeThresholding",
     "Hybrid",
     "Ista",
+    "PrimalDual",
     "Report",
     "Solution",
     "Solver",

@@ -18,14 +18,13 @@ from typing import Any
 import numpy as np
 
 from rankwolf import kernels
-from rankwolf.certificate import Certificate
-from rankwolf.lowrank import LowRank
+from rankwolf.data import Source, SparseObserved, Sums, Task
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.low_rank import LowRank
 from rankwolf.oracles.nuclear import orthonormal_against
-from rankwolf.packing import MADE_AGAIN
 from rankwolf.passes import Deflation, clip_tile, with_entries
-from rankwolf.problem import Penalized
-from rankwolf.solvers.base import Report, Solution, Solver
-from rankwolf.sources import Array, Source, SparseObserved, Sums, Task
+from rankwolf.problem import Certificate, Penalized
+from rankwolf.solvers.base import MADE_AGAIN, Report, Solution, Solver
 
 PROBES = 8
 # Newton steps for a row while the other factor moves on anyway.
@@ -131,7 +130,7 @@ class Alternating(Solver[Penalized, AlternatingState]):
 
     name = "als"
     solves = (Penalized,)
-    takes_sparse = True
+    takes = ("sparse entries",)
     states = (AlternatingState,)
 
     def init(self, problem: Penalized, source: Source, rng: np.random.Generator) -> AlternatingState:
@@ -172,7 +171,7 @@ class Alternating(Solver[Penalized, AlternatingState]):
     def report(self, problem: Penalized, state: AlternatingState) -> Report:
         """F(L), and the bound that the probes' Ritz values promise."""
         longest = float(state.lengths[0]) if state.lengths.size else 0.0
-        bound = problem.dual_value(float(state.values[3]), float(state.values[0]), longest)
+        bound = problem.lower_bound(float(state.values[3]), float(state.values[0]), longest, problem.lambda_S)
         expected = state.objective - state.proof_ratio * (state.objective - bound)
         nonzeros = round(float(state.values[2]))
         return Report(state.objective, bound, state.singular.size, nonzeros, 1.0, expected_bound=expected)

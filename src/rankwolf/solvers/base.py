@@ -1,4 +1,4 @@
-"""The contract of a solver: ``init``, ``step``, ``report``; the loop is in :mod:`rankwolf.solve`."""
+"""The contract of a solver: ``init``, ``step``, ``report``; the loop is in :mod:`rankwolf.run.loop`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 import scipy.sparse
 
-from rankwolf.certificate import Certificate
-from rankwolf.lowrank import LowRank
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.low_rank import LowRank
 from rankwolf.passes import Deflation
-from rankwolf.problem import Constrained, Penalized, Problem
+from rankwolf.problem import Certificate, Problem
+
+# For a field of a state that can be made again and is not saved: field(metadata=MADE_AGAIN).
+MADE_AGAIN = {"saved": False}
 
 
 @dataclass(frozen=True)
@@ -21,8 +24,10 @@ class Report:
     """What a solver knows after a step without another look at the data.
 
     ``lower_bound`` may belong to an earlier iterate; the loop keeps the best. It rests on a Ritz value of G and its
-    residual: before a run may stop on it, the loop asks :mod:`rankwolf.certificate` for one that is proved. A solver
-    may expect more of the proof than it can promise: ``expected_bound`` says when one is worth trying.
+    residual: before a run may stop on it, the loop has one proved. A solver may expect more of the proof than it can
+    promise: ``expected_bound`` says when one is worth trying. ``settled`` is False while a solver is still on its way
+    from easier problems to this one: how little the objective changes means nothing then. ``improves``: it knows of
+    progress that neither the objective nor the bound shows.
     """
 
     objective: float
@@ -33,19 +38,31 @@ class Report:
     sparse_step_size: float = nan
     surrogate_gap: float = nan
     expected_bound: float = -inf
+    settled: bool = True
+    improves: bool = False
 
 
 @dataclass(frozen=True)
 class Solution:
     """L, and S = T_threshold(P_Ω(M − L)) unless it is stored. As the source sees the matrix.
 
-    The certificate clips P_Ω(M − L) at ``threshold`` in either case; ``deflation`` may help it.
+    The certificate clips P_Ω(M − L) at ``clip``, or at ``threshold`` where none is given; ``deflation`` may help it.
     """
 
     low_rank: LowRank
     threshold: float
     sparse: scipy.sparse.csr_array | None = None
     deflation: Deflation | None = None
+    clip: float | None = None
+
+
+@dataclass(frozen=True)
+class MeasuredSolution:
+    """L, a dense S, and the y of the best lower bound so far; the judge tries it beside the pair's own residual."""
+
+    low_rank: LowRank
+    sparse: Array
+    dual: Array
 
 
 P = TypeVar("P", bound=Problem)
@@ -55,22 +72,26 @@ State = TypeVar("State")
 class Solver(ABC, Generic[P, State]):
     """An algorithm. A subclass is final, has its settings as constructor arguments, and keeps no state of a run.
 
-    ``source`` is what the subclass says: a Source for entry-wise solvers, Measurements for those of
-    :mod:`rankwolf.solvers.measured`. ``states``: the classes that a state is made of, for checkpoints; none, and there
-    are no checkpoints.
+    ``takes`` names the kinds of data that it runs on (:attr:`rankwolf.data.Data.kind`), ``solves`` the forms of
+    the problem. ``states`` are the classes that a state is made of, for checkpoints; none, and there are no
+    checkpoints.
     """
 
     name: ClassVar[str]
-    solves: ClassVar[tuple[type[Penalized] | type[Constrained], ...]]
-    takes_sparse: ClassVar[bool] = False
+    solves: ClassVar[tuple[type[Problem], ...]]
+    takes: ClassVar[tuple[str, ...]] = ("entries",)
     states: ClassVar[tuple[type, ...]] = ()
 
     @abstractmethod
-    def init(self, problem: P, source: Any, rng: np.random.Generator) -> State:
+    def init(self, problem: P, data: Any, rng: np.random.Generator) -> State:
         """The starting point."""
 
+    def init_at(self, problem: P, data: Any, rng: np.random.Generator, start: Any) -> State:
+        """A pair (L, S) that the user gave as the starting point, for methods that can begin anywhere."""
+        raise ValueError(f"The method {self.name!r} begins at L = S = 0 and takes no start.")
+
     @abstractmethod
-    def step(self, problem: P, source: Any, state: State) -> State:
+    def step(self, problem: P, data: Any, state: State) -> State:
         """One iteration. The old state may be overwritten."""
 
     @abstractmethod
@@ -80,10 +101,10 @@ class Solver(ABC, Generic[P, State]):
     def learn(self, state: State, promised: float, certificate: Certificate) -> None:
         """Called after a proof that was not enough, with the bound that was promised and what was proved."""
 
-    def restore(self, problem: P, source: Any, state: State) -> State:
+    def restore(self, problem: P, data: Any, state: State) -> State:
         """A state from a checkpoint, with what was not saved (``packing.MADE_AGAIN``) made again."""
         return state
 
     @abstractmethod
-    def solution(self, problem: P, source: Any, state: State) -> Any:
-        """The pair (L, S) of the iterate, in the form that :mod:`rankwolf.assess` takes for this kind of data."""
+    def solution(self, problem: P, data: Any, state: State) -> Any:
+        """The pair (L, S): a :class:`Solution` for entries, a :class:`MeasuredSolution` for measurements."""

@@ -5,18 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
-from rankwolf.lowrank import LowRank
-from rankwolf.oracles.l1 import soft_threshold
-from rankwolf.video.mask import MaskRule, moving
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.low_rank import LowRank
+from rankwolf.result.residual import sparse_of
+from rankwolf.video.mask import Look, MaskModel, Threshold
 from rankwolf.video.picture import Picture
 from rankwolf.video.writing import Sink
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 T = TypeVar("T")
 
@@ -58,43 +57,34 @@ class Pictures:
 
 
 @dataclass(frozen=True, eq=False)
-class Separator:
+class Painter:
     """Makes the pictures of a frame from its row and its row of L."""
 
     picture: Picture
     lambda_S: float
-    level: float
-    rule: MaskRule = field(default_factory=MaskRule)
+    masker: MaskModel | Threshold
     style: str = "signed"
 
-    def separate(self, number: int, row: Array, present: Array | None, low_rank: Array) -> Pictures:
+    def paint(self, number: int, row: Array, present: Array | None, low_rank: Array) -> Pictures:
         """Background L, foreground S, mask of what moves."""
         picture, region = self.picture, self.picture.region
+        mask = self.masker.mask(Look.at(picture, row, present, low_rank))
+        if region is not None:
+            mask &= region
         residual = np.subtract(row, low_rank, dtype=np.float32)
         if present is not None:
             residual[~present] = 0.0
             row = np.where(present, row, np.uint8(0))
-        distance = picture.pixels_to_frame(picture.over_channels(residual))
-        mask = moving(distance, self._observed(present), self.level, self.rule)
-        if region is not None:
-            mask &= region
         return Pictures(
             number, picture.to_frame(row), picture.to_frame(to_gray_levels(low_rank)),
             self._foreground(row, residual, mask), mask,
         )  # fmt: skip
 
-    def _observed(self, present: Array | None) -> Array | None:
-        """Pixels that may vote, or None for all of them; a pixel is observed when one of its channels is."""
-        if present is None:
-            return self.picture.region
-        seen: Array = np.any(present.reshape(-1, self.picture.channels), axis=1)
-        return self.picture.pixels_to_frame(seen)
-
     def _foreground(self, row: Array, residual: Array, mask: Array) -> Array:
         if self.style == "cutout":
             frame = self.picture.to_frame(row)
             return np.where(mask if frame.ndim == 2 else mask[..., None], frame, np.uint8(0))
-        sparse = soft_threshold(residual, self.lambda_S)
+        sparse = sparse_of(residual, self.lambda_S)
         if self.style == "absolute":
             return self.picture.to_frame(to_gray_levels(np.abs(sparse)))
         sparse += MIDDLE_GRAY
@@ -110,7 +100,7 @@ def to_gray_levels(values: Array) -> Array:
 
 def write_pictures(
     blocks: Iterable[Block],
-    separator: Separator,
+    painter: Painter,
     sinks: dict[str, Sink],
     visit: Callable[[Pictures], None],
     n_threads: int,
@@ -126,7 +116,7 @@ def write_pictures(
             writing: list[Future[None]] = []
             for block in ahead(blocks):
                 done = list(
-                    workers.map(lambda i, b=block: _of_block(separator, b, i), range(len(block.frames)))
+                    workers.map(lambda i, b=block: _of_block(painter, b, i), range(len(block.frames)))
                 )
                 for future in writing:
                     future.result()
@@ -162,9 +152,9 @@ def ahead(items: Iterable[T]) -> Iterator[T]:
             yield item
 
 
-def _of_block(separator: Separator, block: Block, i: int) -> Pictures:
+def _of_block(painter: Painter, block: Block, i: int) -> Pictures:
     present = None if block.present is None else block.present[i]
-    return separator.separate(block.first + i, block.frames[i], present, block.low_rank[i])
+    return painter.paint(block.first + i, block.frames[i], present, block.low_rank[i])
 
 
 def _write(sink: Sink, pictures: list[Array], stop: threading.Event) -> None:

@@ -1,163 +1,229 @@
-"""What moves: a threshold on |M − L|, a vote among neighbours, holes filled, specks removed.
+"""What moves: a model of the residual M − L, learned from the whole video.
 
-**The threshold.** S is soft-thresholded: S = T_λS(M − L), so |S| > t means |M − L| > t + λ_S, and a pixel whose S is
-not zero differs from the background by more than λ_S, which is two to three standard deviations of the noise: far too
-little for a mask. The mask therefore looks at the residual M − L itself. A pixel is suspicious where |M − L| is above
-both of these, in any of its channels:
+In order, for one frame:
 
-- a twelfth of the contrast of the video, about 18 gray levels where it is well lit: shadows, reflections, leaves and
-  what a codec leaves behind differ from the background too, by an amount that grows with the light and has little to do
-  with the noise;
-- 2σ, with σ = 1.4826 · median |M − L|. That alone would let through every twentieth pixel of noise, but not the vote:
-  by chance, five of nine neighbours agree in one place of 40,000, and thirteen of 25 nowhere.
+1. Where L has absorbed an object that stayed, the residual is that from the scenery (:mod:`rankwolf.video.absorbed`).
+2. A pixel is suspicious where its residual is unlike the samples of its background (:mod:`rankwolf.video.consensus`).
+3. Inside absorbed objects, shadows on the scenery are no objects.
+4. Neighbours vote, holes are filled, specks are dropped (:mod:`rankwolf.video.tidy`).
 
-**The vote.** A pixel moves when most of its observed neighbours in a square are suspicious. Without missing pixels this
-is a median filter; with them it still works, and it fills what ``--sample`` left out. The square has a side of 3, 5 or
-7, about a fiftieth of the shorter side of the picture.
-
-**Holes and specks.** What is enclosed by moving pixels moves too; what covers less than a thousandth of the picture
-is taken for noise.
+With a ``threshold``, and for photographs, which have no before and after, steps 1 to 3 are one comparison instead:
+|M − L| above a level in any channel. By default that level is the larger of a twelfth of the contrast, because shadows
+and reflections differ by an amount that grows with the light, and of twice the noise of the residual.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
-import scipy.sparse
-import scipy.sparse.csgraph
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from rankwolf.ground.arrays import Array
+from rankwolf.kernels.pictures import NO_SAMPLE
+from rankwolf.video.absorbed import AbsorbedRule, Scenery
+from rankwolf.video.consensus import ConsensusRule, Samples
+from rankwolf.video.picture import Picture
+from rankwolf.video.tidy import odd_side, tidy
+
+# Parts of the contrast and of the noise, for the level of photographs.
+TOLERANCE, SIGMAS = 1.0 / 12.0, 2.0
+# What of a scenery goes into a file.
+SCENERY = ("picture", "reference", "measurable", "level", "stills")
 
 
 @dataclass(frozen=True)
 class MaskRule:
     """How a residual becomes a mask.
 
-    ``threshold`` is in gray levels, or None: ``tolerance`` times the contrast, but not below ``sigmas`` times the
-    residual's noise. ``vote`` is the side of the square in which neighbours vote, or None: by the size of the picture;
-    1 is no vote. ``least_area`` is a share of it.
+    ``threshold`` in gray levels replaces the model by one level everywhere. ``vote`` is the side of the square in which
+    neighbours vote, or None: ``vote_side`` in a picture of 320 × 240, growing with the square root of its area; 1 is no
+    vote. ``least_area`` is a share of the picture.
     """
 
     threshold: float | None = None
-    tolerance: float = 1.0 / 12.0
-    sigmas: float = 2.0
+    consensus: ConsensusRule = field(default_factory=ConsensusRule)
+    absorbed: AbsorbedRule | None = field(default_factory=AbsorbedRule)
+    shadows: bool = True
     vote: int | None = None
+    vote_side: float = 7.0
     fill_holes: bool = True
     least_area: float = 0.001
 
-    def level(self, noise: float, contrast: float) -> float:
-        """The threshold in gray levels."""
-        return (
-            max(self.sigmas * noise, self.tolerance * contrast) if self.threshold is None else self.threshold
-        )
-
     def side(self, height: int, width: int) -> int:
-        """The side of the square of neighbours."""
-        return min(7, 2 * max(1, round(min(height, width) / 100)) + 1) if self.vote is None else self.vote
+        """The side of the square of neighbours; at least 3 unless it was given."""
+        return max(3, odd_side(self.vote_side, (height, width))) if self.vote is None else self.vote
 
-
-def moving(distance: Array, observed: Array | None, level: float, rule: MaskRule) -> Array:
-    """The mask of one frame. ``distance`` is |M − L|, (height, width); ``observed`` is False where it means nothing."""
-    suspicious = distance > level
-    if observed is not None:
-        suspicious &= observed
-    side = rule.side(*distance.shape)
-    mask = suspicious if side < 2 else majority(suspicious, observed, side)
-    if not mask.any():
-        return mask
-    if rule.fill_holes:
-        mask = fill_holes(mask)
-    return drop_small(mask, rule.least_area * mask.size)
-
-
-def majority(suspicious: Array, observed: Array | None, size: int) -> Array:
-    """True where more than half of the observed pixels in a square of side ``size`` are suspicious."""
-    votes = _box_sum(suspicious, size)
-    voters = size * size if observed is None else _box_sum(observed, size)
-    result: Array = votes > voters // 2
-    return result
-
-
-def _box_sum(mask: Array, size: int) -> Array:
-    """How many of a pixel's neighbours are True; the border is repeated outwards.
-
-    Shifted copies are added, as bytes while the counts fit: for the usual sizes eight times as fast as a filter.
-    """
-    height, width = mask.shape
-    padded = np.pad(mask, size // 2, "edge").astype(np.uint8 if size < 16 else np.uint32)
-    down: Array = padded[:height].copy()
-    for k in range(1, size):
-        down += padded[k : k + height]
-    across: Array = down[:, :width].copy()
-    for k in range(1, size):
-        across += down[:, k : k + width]
-    return across
-
-
-def fill_holes(mask: Array) -> Array:
-    """Make True what is enclosed: the parts of the rest that do not touch the border of the picture."""
-    rest, (height, width) = Runs.of(~mask), mask.shape
-    row, column = rest.first // width, rest.first % width
-    at_border = (row == 0) | (row == height - 1) | (column == 0) | (column + rest.length == width)
-    outside = np.zeros(rest.parts, np.bool_)
-    outside[rest.part[at_border]] = True
-    return rest.painted(mask, ~outside[rest.part], True)
-
-
-def drop_small(mask: Array, least: float) -> Array:
-    """Without connected parts of fewer than ``least`` pixels."""
-    runs = Runs.of(mask)
-    area = np.bincount(runs.part, runs.length, minlength=runs.parts)
-    return runs.painted(mask, area[runs.part] < least, False)
+    def tidy(self, suspicious: Array, observed: Array | None) -> Array:
+        """Vote, holes and specks."""
+        return tidy(suspicious, observed, self.side(*suspicious.shape), self.fill_holes, self.least_area)
 
 
 @dataclass(frozen=True, eq=False)
-class Runs:
-    """The True pixels of a mask as runs along its rows, and which connected part each belongs to.
+class Look:
+    """One frame: M − L and L as (height, width, channels), float32; ``seen`` is False where nothing was observed."""
 
-    A mask of a few objects has some thousand runs and half a million pixels, so looking at runs is much faster than
-    labelling pixels. Pixels are connected to the four beside them. ``first`` counts pixels from the first of the mask.
-    """
-
-    first: Array
-    length: Array
-    part: Array
-    parts: int
+    residual: Array
+    low_rank: Array
+    seen: Array | None = None
 
     @classmethod
-    def of(cls, mask: Array) -> Runs:
-        """Find the runs, and join those of neighbouring rows that touch."""
-        height, width = mask.shape
-        # A column of False between rows, so that a run ends where its row does.
-        line = np.zeros((height, width + 1), np.bool_)
-        line[:, :width] = mask
-        changes = np.flatnonzero(np.diff(line.ravel(), prepend=False))
-        begin, end = changes[::2], changes[1::2]
-        # Below run i lie the runs from ``low[i]`` to before ``high[i]``: the rows of a sparse matrix.
-        low = np.searchsorted(end, begin + (width + 1), "right")
-        high = np.searchsorted(begin, end + (width + 1), "left")
-        pointers = np.concatenate([[0], np.cumsum(high - low)])
-        below = spread(low, high - low)
-        touching = scipy.sparse.csr_array((np.ones(below.size, np.int8), below, pointers), (begin.size,) * 2)
-        parts, part = scipy.sparse.csgraph.connected_components(touching, directed=False)
-        return cls(begin - begin // (width + 1), end - begin, part, int(parts))
+    def at(cls, picture: Picture, row: Array, present: Array | None, low_rank: Array) -> Look:
+        """From a row of the matrix, of the mask of what is observed, and of L.
 
-    def painted(self, mask: Array, which: Array, value: bool) -> Array:
-        """A copy of the mask in which the runs that are ``which`` have this value."""
-        result = mask.copy()
-        result.reshape(-1)[spread(self.first[which], self.length[which])] = value
-        return result
+        A channel that was not observed is taken to differ from L as the observed ones of its pixel do on average.
+        """
+        residual = np.subtract(row, low_rank, dtype=np.float32).reshape(-1, picture.channels)
+        seen = picture.region
+        if present is not None:
+            counted = present.reshape(residual.shape)
+            number = np.count_nonzero(counted, axis=1)
+            residual[~counted] = 0.0
+            mean = residual.sum(axis=1) / np.maximum(number, 1)
+            residual = np.where(counted, residual, mean[:, None])
+            seen = picture.pixels_to_frame(number > 0)
+        shape = (picture.height, picture.width, picture.channels)
+        return cls(
+            picture.to_frame(residual.reshape(-1)).reshape(shape),
+            picture.to_frame(low_rank.astype(np.float32, copy=False)).reshape(shape), seen,
+        )  # fmt: skip
 
 
-def spread(first: Array, length: Array) -> Array:
-    """first[0], first[0] + 1, …, as many as length[0]; then the same for first[1]; and so on.
+@dataclass(frozen=True, eq=False)
+class Threshold:
+    """The mask by one level for all pixels."""
 
-    >>> import numpy as np
-    >>> spread(np.array([5, 20]), np.array([3, 2]))
-    array([ 5,  6,  7, 20, 21])
-    """
-    before = np.cumsum(length) - length
-    numbers: Array = np.arange(int(length.sum())) + np.repeat(first - before, length)
-    return numbers
+    rule: MaskRule
+    level: float
+
+    @classmethod
+    def choose(cls, rule: MaskRule, noise: float, contrast: float) -> Threshold:
+        """The given level, or the one that noise and contrast of the residual ask for."""
+        level = max(SIGMAS * noise, TOLERANCE * contrast) if rule.threshold is None else rule.threshold
+        return cls(rule, level)
+
+    def mask(self, look: Look) -> Array:
+        """What moves in a frame: (height, width), bool."""
+        suspicious = np.abs(look.residual).max(axis=-1) > self.level
+        if look.seen is not None:
+            suspicious &= look.seen
+        return self.rule.tidy(suspicious, look.seen)
+
+    def levels(self, shape: tuple[int, int]) -> Array:
+        """The level of each pixel."""
+        return np.full(shape, self.level, np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class MaskModel:
+    """The mask by sample consensus."""
+
+    rule: MaskRule
+    samples: Samples
+    scenery: Scenery | None
+
+    @classmethod
+    def learn(
+        cls, rule: MaskRule, count: int, look: Callable[[int], Look], noise: float, seen_share: float = 1.0,
+        most_bytes: int | None = None, n_threads: int = 1,
+    ) -> MaskModel:  # fmt: skip
+        """From a video of ``count`` frames, of which ``look(k)`` shows the k-th; ``noise`` is the camera's.
+
+        Where only a share of the pixels was observed, so many more samples are taken that as many are seen.
+
+        Memory: about (4·channels + 3) bytes a pixel and sample; fewer samples are taken where that is more than
+        ``most_bytes``. Time: two looks at each sample, and the cleaning.
+        """
+        height, width, channels = look(0).residual.shape
+        number = min(round(rule.consensus.samples / seen_share), count)
+        if most_bytes is not None:
+            number = min(number, max(12, most_bytes // (height * width * (4 * channels + 3))))
+        consensus = replace(rule.consensus, samples=number)
+        chosen = [int((n + 0.5) * count / number) for n in range(number)]
+
+        def both(n: int) -> tuple[Array, Array]:
+            seen = look(chosen[n])
+            return seen.residual, seen.low_rank
+
+        scenery = None if rule.absorbed is None else Scenery.learn(rule.absorbed, number, both)
+        if scenery is not None and not scenery.coherent:
+            scenery = None
+        blank = cls(rule, Samples(consensus, *(np.empty(0),) * 3), scenery)
+
+        def after(n: int) -> Array:
+            following = chosen[n] + 1
+            return blank._sample(look(following if following < count else count - 2))
+
+        samples = Samples.learn(
+            consensus, number, lambda n: blank._sample(look(chosen[n])), after, noise, rule.side(height, width),
+            rule.least_area, n_threads,
+        )  # fmt: skip
+        return replace(blank, samples=samples)
+
+    def mask(self, look: Look) -> Array:
+        """What moves in a frame: (height, width), bool."""
+        residual, absorbed, scenery = self._residual(look)
+        suspicious = self.samples.strangers(as_sample(residual, look.seen))
+        if absorbed is not None and scenery is not None and self.rule.shadows and self.scenery is not None:
+            shadow = self.scenery.shadows(absorbed, residual + scenery, scenery)
+            suspicious[absorbed] &= ~shadow
+        return self.rule.tidy(suspicious, look.seen)
+
+    def levels(self, shape: tuple[int, int]) -> Array:
+        """How far from L each pixel may be and still belong to the background, in gray levels."""
+        return self.samples.spread.reshape(shape)
+
+    def _residual(self, look: Look) -> tuple[Array, Array | None, Array | None]:
+        """The residual, in absorbed objects that from the scenery; where those are; the scenery in this light."""
+        if self.scenery is None:
+            return look.residual, None, None
+        scenery = self.scenery.under(look.low_rank)
+        absorbed = self.scenery.absorbed(look.low_rank, scenery)
+        if absorbed is None:
+            return look.residual, None, None
+        residual = look.residual.copy()
+        residual[absorbed] += look.low_rank[absorbed] - scenery[absorbed]
+        return residual, absorbed, scenery
+
+    def _sample(self, look: Look) -> Array:
+        """The residual as samples: absorbed objects and what was not observed do not count."""
+        residual, absorbed, _ = self._residual(look)
+        sample = as_sample(residual, look.seen)
+        if absorbed is not None:
+            sample[absorbed & (look.seen if look.seen is not None else True)] += NO_SAMPLE
+        return sample
+
+    def arrays(self) -> dict[str, Array]:
+        """All that was learned, by name."""
+        found = {"values": self.samples.values, "offsets": self.samples.offsets, "least": self.samples.least}
+        if self.scenery is not None:
+            found |= {name: getattr(self.scenery, name) for name in SCENERY}
+        return found
+
+    @classmethod
+    def of_arrays(cls, found: Mapping[str, Array], rule: MaskRule) -> MaskModel:
+        """What :meth:`arrays` gave; distances, shadows and tidying by ``rule``."""
+        samples = Samples(rule.consensus, found["values"], found["offsets"], found["least"])
+        scenery = None
+        if rule.absorbed is not None and SCENERY[0] in found:
+            scenery = Scenery(rule.absorbed, *(found[name] for name in SCENERY))
+        return cls(rule, samples, scenery)
+
+    def save(self, path: Path) -> None:
+        """To an .npz file that :meth:`load` reads."""
+        np.savez_compressed(path, allow_pickle=False, **self.arrays())
+
+    @classmethod
+    def load(cls, path: Path, rule: MaskRule) -> MaskModel:
+        """What :meth:`save` wrote."""
+        with np.load(path, allow_pickle=False) as file:
+            return cls.of_arrays(file, rule)
+
+
+def as_sample(residual: Array, seen: Array | None) -> Array:
+    """Rounded to int16; NO_SAMPLE where nothing was seen."""
+    sample = np.rint(residual).astype(np.int16)
+    if seen is not None:
+        sample[~seen] = NO_SAMPLE
+    return sample

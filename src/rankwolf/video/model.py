@@ -1,7 +1,7 @@
 """New frames with a saved result: the factor of the pixels stays, each frame only finds its own few coefficients.
 
 For a frame m and L = U Vᵀ with V from the result this is min over u of Σ Huber_λS(m − V u) + (λ/2)‖u‖², solved by
-:func:`rankwolf.rows.fit_rows`; nothing of the old video is needed, and no frame waits for another.
+:func:`rankwolf.passes.coefficients.fit_rows`; nothing of the old video is needed, and no frame waits for another.
 
 With λ = λ_L this is what the whole problem asks of each of its rows. But there λ_L had to find the rank as well, and it
 shrinks directions that the old video used little: a lamp that was rarely on comes out too dark. For new frames the rank
@@ -13,20 +13,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.once import computed_once
+from rankwolf.passes.coefficients import fit_rows
 from rankwolf.result import load
-from rankwolf.rows import fit_rows
 from rankwolf.video.drawing import Block
+from rankwolf.video.mask import MaskModel, MaskRule, Threshold
 from rankwolf.video.picture import Picture, read_region
 from rankwolf.video.reading import Reader
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 SHRINKAGE = 0.1
 SAMPLED_COLUMNS = 32768
@@ -78,9 +78,22 @@ class Model:
             kind = {1: "gray", 3: "colour"}
             raise ValueError(
                 f"The model is for {mine.width} × {mine.height} {kind[mine.channels]} frames. Got {theirs[1]} × "
-                f"{theirs[0]} {kind[theirs[2]]} instead: --scale and --color must be those of the model."
+                f"{theirs[0]} {kind[theirs[2]]} instead: --scale must be that of the model."
             )
         return mine
+
+    def masker(self, rule: MaskRule) -> MaskModel | Threshold:
+        """How the mask of new frames is made: as that of the old ones was, unless ``rule`` has a threshold."""
+        file = self.path.parent / "mask.npz"
+        if rule.threshold is not None or self.photographs:
+            return Threshold.choose(rule, self.residual_noise, self.contrast)
+        try:
+            return MaskModel.load(file, rule)
+        except (OSError, ValueError, KeyError) as error:
+            raise ValueError(
+                f"The mask needs {str(file)!r}, which 'rankwolf separate' wrote beside the model: {error}. "
+                "Give --threshold for a mask without it."
+            ) from error
 
     def fit(self, frames: Array) -> Array:
         """The coefficients (b, rank) of rows (b, columns), exact to a few hundredths of a gray level.
@@ -108,11 +121,11 @@ class Model:
         product: Array = left @ self.right.T
         return product
 
-    @cached_property
+    @computed_once
     def _gram(self) -> Array:
         return self.right.T @ self.right
 
-    @cached_property
+    @computed_once
     def _inverse(self) -> Array:
         """(VᵀV + λI)⁻¹."""
         hessian = self._gram.astype(np.float64) + self._ridge * np.eye(self.right.shape[1])

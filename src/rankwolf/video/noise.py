@@ -19,11 +19,11 @@ a picture. For them the paper's rule for faces is used, δ = 0.01.
 from __future__ import annotations
 
 from math import sqrt
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from rankwolf.ground.arrays import Array
 
 # λ_S/σ: what L leaves in a background pixel is about half as strong again as the noise between frames.
 LIMIT_IN_SIGMAS = 3.0
@@ -38,8 +38,8 @@ MOST_VIDEO_RATIO = 6.0
 PHOTOGRAPH_DELTA = 0.01
 
 
-class Rows(Protocol):
-    """Frames as rows of uint8, read by slices: an array, or a :class:`rankwolf.video.store.FrameStore`."""
+class Frames(Protocol):
+    """Frames as rows, or a mask of them, read by slices: an array, or a :class:`rankwolf.video.store.FrameStore`."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -49,7 +49,7 @@ class Rows(Protocol):
         """Consecutive rows."""
 
 
-def temporal_noise(frames: Rows, present: Rows | None = None) -> float:
+def temporal_noise(frames: Frames, present: Frames | None = None) -> float:
     """σ of the noise from pairs of consecutive frames: the median of |difference|, which objects hardly move.
 
     Pixels at 0 and 255 are left out, because they cannot show noise. The differences are whole numbers, so the median

@@ -6,16 +6,14 @@ The threshold of the mask is made of both (:mod:`rankwolf.video.mask`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from rankwolf.lowrank import LowRank
-from rankwolf.video.noise import LEAST_NOISE, MEDIAN_OF_NORMAL, Rows
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.low_rank import LowRank
+from rankwolf.ground.once import computed_once
+from rankwolf.video.noise import LEAST_NOISE, MEDIAN_OF_NORMAL, Frames
 from rankwolf.video.picture import Picture
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 SAMPLED_FRAMES, SAMPLED_COLUMNS = 200, 20000
 
@@ -28,7 +26,7 @@ class Residual:
     levels: Array
 
     @classmethod
-    def sample(cls, frames: Rows, present: Rows | None, low_rank: LowRank, picture: Picture) -> Residual:
+    def sample(cls, frames: Frames, present: Frames | None, low_rank: LowRank, picture: Picture) -> Residual:
         """Of a solved clip."""
         rows = np.unique(np.linspace(0, frames.shape[0] - 1, SAMPLED_FRAMES).astype(int))
         columns = np.arange(0, picture.columns, -(-picture.columns // SAMPLED_COLUMNS))
@@ -42,13 +40,13 @@ class Residual:
             levels.append(level[seen])
         return cls(np.concatenate(values), np.concatenate(levels))
 
-    @cached_property
+    @computed_once
     def noise(self) -> float:
         """σ = 1.4826 · median |M − L|. It contains what L does not follow: leaves, flicker, compression."""
         size = np.abs(self.values)
         return max(LEAST_NOISE, float(np.median(size)) / MEDIAN_OF_NORMAL) if size.size else LEAST_NOISE
 
-    @cached_property
+    @computed_once
     def contrast(self) -> float:
         """Between the darkest and the brightest hundredth of all pixels, in gray levels."""
         return float(np.subtract(*np.percentile(self.levels, (99, 1)))) if self.levels.size else 0.0

@@ -10,14 +10,12 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from rankwolf.ground.arrays import Array
 from rankwolf.video.reading import Moment, Selection, open_frames
 from rankwolf.video.reading.image_folder import IMAGES, natural_key, open_image
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 SHADOW, OUTSIDE, UNKNOWN, MOVING = 50, 85, 170, 255
 
@@ -84,7 +82,8 @@ def score_frame(mask: Array, labels: Array, region: Array | None = None) -> Scor
 class Truth:
     """A folder of labelled masks in CDnet's layout, or just the masks.
 
-    ``groundtruth/`` (or the folder itself) has one image for each frame, in natural order; ``ROI.bmp`` is white in the
+    ``groundtruth/`` (or the folder itself) has one image for each frame, in natural order, or only for those that
+    ``temporalROI.txt`` counts; ``ROI.bmp`` is white in the
     region of interest; ``temporalROI.txt`` has the first and last frame to count, from 1.
     """
 
@@ -101,11 +100,16 @@ class Truth:
             None,
         )
         self.region = None if region is None else _gray(region) > 127
-        self.numbers = _temporal_range(folder / "temporalROI.txt", len(self.files))
+        wanted = _temporal_range(folder / "temporalROI.txt")
+        # A folder may hold the masks of the counted frames alone.
+        first = wanted.start if wanted is not None and len(self.files) <= len(wanted) else 0
+        self._first = first
+        whole = range(first, first + len(self.files))
+        self.numbers = whole if wanted is None else range(wanted.start, min(wanted.stop, whole.stop))
 
     def labels(self, number: int) -> Array:
         """The labels of one frame, counted from 0."""
-        return _gray(self.files[number])
+        return _gray(self.files[number - self._first])
 
 
 def score_folder(output: Path, truth: Truth) -> Score:
@@ -146,14 +150,14 @@ def masks_of(output: Path) -> Iterator[tuple[int, Array]]:
         yield first + i * every, picture[:height, :width] > 127
 
 
-def _temporal_range(path: Path, count: int) -> range:
+def _temporal_range(path: Path) -> range | None:
     if not path.exists():
-        return range(count)
+        return None
     try:
         first, last = (int(word) for word in path.read_text(encoding="ascii").split())
     except ValueError as error:
         raise ValueError(f"{str(path)!r} must hold two frame numbers.") from error
-    return range(max(0, first - 1), min(last, count))
+    return range(max(0, first - 1), last)
 
 
 def _gray(path: Path) -> Array:

@@ -9,18 +9,20 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from rankwolf.api import decompose
-from rankwolf.sources.memory import available_memory
-from rankwolf.validation import check_threads
-from rankwolf.video.drawing import Block, Pictures, Separator, median_background, rows_at_once, write_pictures
-from rankwolf.video.mask import MaskRule
+from rankwolf.api.decompose import decompose_quietly
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.complaints import check_threads
+from rankwolf.ground.machine import available_memory
+from rankwolf.ground.once import computed_once
+from rankwolf.result.sparse_part import UnsavedSparse
+from rankwolf.video.drawing import Block, Painter, Pictures, median_background, rows_at_once, write_pictures
+from rankwolf.video.mask import Look, MaskModel, MaskRule, Threshold
 from rankwolf.video.model import Model, blocks_by_model
 from rankwolf.video.noise import (
     MOST_VIDEO_RATIO,
@@ -33,15 +35,14 @@ from rankwolf.video.picture import Picture, read_region
 from rankwolf.video.reading import Reader, Selection, open_frames
 from rankwolf.video.residual import Residual
 from rankwolf.video.store import FrameStore
-from rankwolf.video.writing import open_sink
+from rankwolf.video.writing import Shape, Sound, open_sink
 
 if TYPE_CHECKING:
-    from rankwolf.result import Decomposition, Record
+    from rankwolf.result.decomposition import Decomposition, Record
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 NAMES = ("background", "foreground", "mask")
-RESULT, STILL, REGION = "result.npz", "background.png", "region.png"
+RESULT, STILL, REGION, MASK_MODEL = "result.npz", "background.png", "region.png", "mask.npz"
 
 
 class Observer(Protocol):
@@ -72,8 +73,8 @@ class SolveSettings:
     """``checkpoint``, ``checkpoint_every`` and ``resume`` of :func:`rankwolf.decompose`."""
 
     @property
-    def rule(self) -> str | None:
-        """Where the weights come from, if not from the data."""
+    def weights_from(self) -> str | None:
+        """Where the weights come from: "given" or "paper"; None for from the data."""
         return "given" if self.lambdas is not None else None if self.delta is None else "paper"
 
 
@@ -90,24 +91,25 @@ class Job:
     style: str = "signed"
     format: str = "auto"
     model: Path | None = None
+    audio: bool = False
     strict: bool = False
     max_memory: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """Decoded frames as rows; ``present`` is 1 where an entry is observed, 0 where not, None for everywhere."""
+    """Decoded frames as rows; ``present`` is True where an entry is observed, None for everywhere."""
 
     picture: Picture
     frames: FrameStore
     present: FrameStore | None = None
 
-    @cached_property
+    @computed_once
     def noise(self) -> float:
         """Between one frame and the next, in gray levels."""
         return temporal_noise(self.frames, self.present)
 
-    @cached_property
+    @computed_once
     def is_video(self) -> bool:
         """Whether frames follow each other in time, or are photographs in any order."""
         some = range(0, len(self.frames), max(1, len(self.frames) // 20))
@@ -119,17 +121,9 @@ class Clip:
         """λ_L and λ_S from the noise, as :func:`decompose` takes them; the paper's δ for photographs."""
         if not self.is_video:
             return {"delta": PHOTOGRAPH_DELTA}
-        return {"lambdas": weights_for(self.noise, self.frames.shape, observed_fraction)}
-
-    @contextmanager
-    def matrices(self) -> Iterator[tuple[Array, Array | None]]:
-        """X and the mask of what is observed, as :func:`decompose` takes them."""
-        with ExitStack() as stack:
-            frames = stack.enter_context(self.frames.matrix())
-            present = (
-                None if self.present is None else stack.enter_context(self.present.matrix()).view(np.bool_)
-            )
-            yield frames, present
+        return {
+            "lambdas": weights_for(self.noise, (len(self.frames), self.picture.columns), observed_fraction)
+        }
 
 
 @dataclass(eq=False)
@@ -145,7 +139,7 @@ class Outcome:
     photographs: bool = False
     residual_noise: float = 0.0
     contrast: float = 0.0
-    level: float = 0.0
+    masker: MaskModel | Threshold | None = None
     format: str = ""
     warnings: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -153,6 +147,12 @@ class Outcome:
     residuals: Array | None = None
     """How often |M − L| was 0, 1, … gray levels, in a sample."""
     on_disk: bool = False
+
+    @property
+    def levels(self) -> Array | None:
+        """How far from L each pixel may be and belong to the background; None where one threshold does for all."""
+        masker, picture = self.masker, self.picture
+        return masker.levels((picture.height, picture.width)) if isinstance(masker, MaskModel) else None
 
     @contextmanager
     def clock(self, stage: str) -> Iterator[None]:
@@ -170,9 +170,12 @@ def separate(job: Job, folder: Path, observer: Observer, visit: Any = None) -> O
     ``visit``, if given, is called with the :class:`Pictures` of each frame, in order: a page collects some of them.
     """
     model = None if job.model is None else Model.load(job.model)
-    reader = open_frames(job.source, job.selection)
+    color = job.selection.color if model is None else model.picture.channels == 3
+    reader = open_frames(job.source, replace(job.selection, color=color))
     picture = _picture(job, reader) if model is None else model.check(reader)
     outcome = Outcome(job, picture, reader, format=_format(job, reader))
+    if job.audio:  # before the work, not after it
+        Sound(job.source, reader.numbers, reader.rate).open().close()
 
     def look(pictures: Pictures) -> None:
         outcome.activity.append(pictures.activity)
@@ -198,7 +201,8 @@ def _solve_all(outcome: Outcome, folder: Path, observer: Observer, look: Any) ->
         with outcome.clock("decode"):
             decode(reader, picture, frames, observer)
             if fraction < 1.0:
-                present = stack.enter_context(FrameStore(picture.columns, len(frames), share, folder))
+                mask = FrameStore(picture.columns, len(frames), share, folder, np.bool_)
+                present = stack.enter_context(mask)
                 sample_entries(len(frames), fraction, present, job.solve.seed)
         outcome.on_disk = frames.on_disk
         _note_losses(outcome)
@@ -209,27 +213,44 @@ def _solve_all(outcome: Outcome, folder: Path, observer: Observer, look: Any) ->
             outcome.fit = fit = solve_clip(clip, job.solve, fraction, observer, job.max_memory)
         outcome.frame_noise = clip.noise
         outcome.photographs = not clip.is_video
-        outcome.weights = job.solve.rule or ("photographs" if outcome.photographs else "noise")
+        outcome.weights = job.solve.weights_from or ("photographs" if outcome.photographs else "noise")
         residual = Residual.sample(frames, present, fit.low_rank, picture)
         outcome.residuals = residual.counts()
-        _set_level(outcome, residual.noise, residual.contrast)
+        outcome.residual_noise, outcome.contrast = residual.noise, residual.contrast
+        with outcome.clock("model"):
+            observer.stage("model", None)
+            outcome.masker = learn_masker(clip, fit, outcome)
         with outcome.clock("write"):
             observer.stage("write", len(frames))
             assert fit.lambdas is not None
             _write(outcome, blocks_of(clip, fit), fit.lambdas[1], folder, look)
-            _save(fit, picture, folder)
+            _save(fit, picture, outcome.masker, folder)
 
 
-def _set_level(outcome: Outcome, noise: float, contrast: float) -> None:
-    outcome.residual_noise, outcome.contrast = noise, contrast
-    outcome.level = outcome.job.rule.level(noise, contrast)
+def learn_masker(clip: Clip, fit: Decomposition, outcome: Outcome) -> MaskModel | Threshold:
+    """How the mask of this clip is made: by a model of its residual, or for photographs by one level."""
+    job = outcome.job
+    if job.rule.threshold is not None or not clip.is_video:
+        return Threshold.choose(job.rule, outcome.residual_noise, outcome.contrast)
+
+    def look(number: int) -> Look:
+        rows = slice(number, number + 1)
+        present = None if clip.present is None else clip.present[rows][0].view(np.bool_)
+        return Look.at(clip.picture, clip.frames[rows][0], present, fit.low_rank[number])
+
+    seen_share = 1.0 if job.sample is None else 1.0 - (1.0 - job.sample) ** clip.picture.channels
+    return MaskModel.learn(
+        job.rule, len(clip.frames), look, clip.noise, seen_share,
+        (job.max_memory or available_memory()) // 4, check_threads(job.solve.n_threads),
+    )  # fmt: skip
 
 
 def _apply_model(model: Model, outcome: Outcome, folder: Path, observer: Observer, look: Any) -> None:
     """Frames that the model has not seen: decoded, fitted and written block by block, never held as a whole."""
     outcome.photographs = model.photographs
-    _set_level(outcome, model.residual_noise, model.contrast)
-    observer.stage("write", outcome.reader.expected)
+    outcome.residual_noise, outcome.contrast = model.residual_noise, model.contrast
+    outcome.masker = model.masker(outcome.job.rule)
+    observer.stage("write", outcome.reader.estimate)
     with outcome.clock("separate"):
         blocks = blocks_by_model(model, outcome.reader, rows_at_once(outcome.picture))
         _write(outcome, blocks, model.lambda_S, folder, look)
@@ -243,14 +264,23 @@ def _note_losses(outcome: Outcome) -> None:
 
 def _write(outcome: Outcome, blocks: Iterator[Block], lambda_S: float, folder: Path, look: Any) -> None:
     job, reader, picture = outcome.job, outcome.reader, outcome.picture
-    separator = Separator(picture, lambda_S, outcome.level, job.rule, job.style)
+    assert outcome.masker is not None
+    painter = Painter(picture, lambda_S, outcome.masker, job.style)
     rate = None if reader.rate is None else reader.rate / job.selection.every
     names = [] if reader.names is None else picture_names([reader.names[k] for k in reader.numbers])
+    sound = Sound(job.source, reader.numbers, reader.rate) if job.audio else None
     sinks = {
-        name: open_sink(folder, name, outcome.format, picture.height, picture.width, rate, names)
+        name: open_sink(
+            folder,
+            name,
+            outcome.format,
+            Shape(picture.height, picture.width, rate, reader.aspect),
+            names,
+            sound,
+        )
         for name in NAMES
     }
-    write_pictures(blocks, separator, sinks, look, check_threads(job.solve.n_threads))
+    write_pictures(blocks, painter, sinks, look, check_threads(job.solve.n_threads))
 
 
 def picture_names(names: list[str]) -> list[str]:
@@ -263,11 +293,13 @@ def picture_names(names: list[str]) -> list[str]:
     return stems if len(set(stems)) == len(stems) else names
 
 
-def _save(fit: Decomposition, picture: Picture, folder: Path) -> None:
+def _save(fit: Decomposition, picture: Picture, masker: MaskModel | Threshold, folder: Path) -> None:
     from PIL import Image
 
     fit.save(folder / RESULT, with_sparse=False)
     Image.fromarray(median_background(fit.low_rank, picture)).save(folder / STILL)
+    if isinstance(masker, MaskModel):
+        masker.save(folder / MASK_MODEL)
     if picture.region is not None:
         Image.fromarray(picture.region.astype(np.uint8) * 255).save(folder / REGION)
 
@@ -286,7 +318,7 @@ def _format(job: Job, reader: Reader) -> str:
 
 def decode(reader: Reader, picture: Picture, store: FrameStore, observer: Observer) -> None:
     """All selected frames as rows of one matrix; each is decoded once."""
-    observer.stage("decode", reader.expected)
+    observer.stage("decode", reader.estimate)
     for frame in reader:
         store.append(picture.to_row(frame))
         observer.advance(1)
@@ -297,26 +329,28 @@ def sample_entries(count: int, fraction: float, store: FrameStore, seed: int) ->
     """A mask that shows each entry with probability ``fraction``, each frame from its own random stream."""
     for number in range(count):
         rng = np.random.default_rng([seed, number])
-        store.append((rng.random(store.columns, np.float32) < np.float32(fraction)).view(np.uint8))
+        store.append(rng.random(store.shape[1], np.float32) < np.float32(fraction))
     store.flush()
 
 
 def solve_clip(
     clip: Clip, settings: SolveSettings, observed_fraction: float, observer: Observer, max_memory: int | None = None
 ) -> Decomposition:  # fmt: skip
-    """L and S of a clip. Factors that do not fit into ``max_memory`` beside the frames are in files, too."""
+    """The decomposition of a clip, of S its size only. What does not fit into ``max_memory`` is on the disk."""
     observer.stage("solve", None)
     weights: dict[str, Any] = {"lambdas": settings.lambdas}
     if settings.delta is not None:
         weights = {"delta": settings.delta}
     elif settings.lambdas is None:
         weights = clip.weights(observed_fraction)
-    with clip.matrices() as (frames, present):
-        return decompose(
-            frames, observed=present, method=settings.method, tol=settings.tol, max_seconds=settings.max_seconds,
-            callback=observer.record, rng=settings.seed, n_threads=settings.n_threads, max_memory=max_memory,
-            **settings.checkpoint, **weights,
-        )  # fmt: skip
+    fit = decompose_quietly(
+        clip.frames.matrix, observed=None if clip.present is None else clip.present.matrix,
+        method=settings.method, tol=settings.tol, max_seconds=settings.max_seconds, callback=observer.record,
+        rng=settings.seed, n_threads=settings.n_threads, max_memory=max_memory, **settings.checkpoint, **weights,
+    )  # fmt: skip
+    # S is drawn frame by frame and not saved: without it, what the solver has kept of the frames can go.
+    sparse = UnsavedSparse(fit.sparse.shape, fit.sparse.dtype, fit.sparse.nnz)
+    return replace(fit, sparse=sparse, source=None)
 
 
 def blocks_of(clip: Clip, fit: Decomposition) -> Iterator[Block]:
@@ -324,5 +358,5 @@ def blocks_of(clip: Clip, fit: Decomposition) -> Iterator[Block]:
     step = rows_at_once(clip.picture)
     for first in range(0, len(clip.frames), step):
         rows = slice(first, min(first + step, len(clip.frames)))
-        present = None if clip.present is None else clip.present[rows].view(np.bool_)
+        present = None if clip.present is None else clip.present[rows]
         yield Block(first, clip.frames[rows], present, fit.low_rank[rows].astype(np.float32, copy=False))

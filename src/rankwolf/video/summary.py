@@ -7,8 +7,22 @@ from typing import Any
 import numpy as np
 
 from rankwolf import __version__
-from rankwolf.files.memory import peak_memory
+from rankwolf.ground.machine import peak_memory
+from rankwolf.video.mask import MaskModel
 from rankwolf.video.separation import Outcome
+
+
+def _mask(outcome: Outcome) -> dict[str, Any]:
+    """How the mask was made: by samples of each pixel's background, or by one threshold."""
+    masker = outcome.masker
+    if isinstance(masker, MaskModel):
+        rule, values = masker.rule.consensus, masker.samples.values
+        return {
+            "mask_by": "consensus", "threshold": None, "samples": values.shape[2], "radius": rule.radius,
+            "matches": rule.matches, "cleaning": rule.cleaning, "absorbed": masker.scenery is not None,
+            "shadows": masker.rule.shadows,
+        }  # fmt: skip
+    return {"mask_by": "threshold", "threshold": None if masker is None else masker.level}
 
 
 def summarize(outcome: Outcome) -> dict[str, Any]:
@@ -37,7 +51,7 @@ def summarize(outcome: Outcome) -> dict[str, Any]:
         "weights_from": outcome.weights,
         "residual_noise": outcome.residual_noise,
         "contrast": outcome.contrast,
-        "threshold": outcome.level,
+        **_mask(outcome),
         "vote": job.rule.side(picture.height, picture.width),
         "fill_holes": job.rule.fill_holes,
         "least_area": job.rule.least_area,

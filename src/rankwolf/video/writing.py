@@ -6,13 +6,14 @@ import errno
 import os
 from abc import ABC, abstractmethod
 from contextlib import suppress
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from rankwolf.ground.arrays import Array
 
 FORMATS = {"mp4": ".mp4", "ffv1": ".mkv", "png": ""}
 DEFAULT_RATE = Fraction(25)
@@ -37,17 +38,83 @@ class Sink(ABC):
         """Let go of the file as it is; somebody else removes it."""
 
 
+@dataclass(frozen=True)
+class Shape:
+    """Of a video: its size in pixels, frames a second, and the width of a pixel over its height; None is 1."""
+
+    height: int
+    width: int
+    rate: Fraction | None = None
+    aspect: Fraction | None = None
+
+
+@dataclass(frozen=True)
+class Sound:
+    """The sound of a video file, from the time of its frame ``numbers.start`` to that of ``numbers.stop``."""
+
+    path: Path
+    numbers: range
+    rate: Fraction | None
+
+    def open(self) -> Any:
+        """The file, if there is sound in it."""
+        import av
+
+        try:
+            source: Any = av.open(str(self.path))
+        except (av.error.FFmpegError, OSError) as error:
+            raise ValueError(
+                f"--audio needs a video file as input. Got {str(self.path)!r} instead."
+            ) from error
+        if not source.streams.audio:
+            raise ValueError(f"{str(self.path)!r} has no sound: leave --audio out.")
+        return source
+
+    def stream_in(self, container: Any, path: Path) -> tuple[Any, Any]:
+        """A stream of ``container`` for the sound, and the file that it comes from."""
+        import av
+
+        source = self.open()
+        try:
+            return container.add_stream_from_template(source.streams.audio[0]), source
+        except (av.error.FFmpegError, ValueError) as error:
+            codec = source.streams.audio[0].codec_context.name
+            raise ValueError(
+                f"The sound of {str(self.path)!r} is {codec}, which does not go into {path.suffix}. "
+                "Give --format ffv1, or leave --audio out."
+            ) from error
+
+    def copy_into(self, container: Any, stream: Any, source: Any) -> None:
+        """The packets as they are, with times that begin at 0."""
+        rate = self.rate or DEFAULT_RATE
+        begin, end = float(self.numbers.start / rate), float(self.numbers.stop / rate)
+        for packet in source.demux(source.streams.audio[0]):
+            if (
+                packet.pts is None
+                or packet.dts is None
+                or not begin <= float(packet.pts * packet.time_base) < end
+            ):
+                continue
+            shift = round(begin / float(packet.time_base))
+            packet.pts, packet.dts, packet.stream = packet.pts - shift, packet.dts - shift, stream
+            container.mux(packet)
+
+
 class VideoSink(Sink):
     """A video file. An odd height or width of mp4 is made even by repeating the last row or column, for 4:2:0."""
 
-    def __init__(self, path: Path, codec: str, height: int, width: int, rate: Fraction | None) -> None:
+    def __init__(self, path: Path, codec: str, shape: Shape, sound: Sound | None = None) -> None:
         import av
 
         self._path, self._lossless = path, codec == "ffv1"
         self._container = av.open(str(path), "w")
         options = FFV1_OPTIONS if self._lossless else H264_OPTIONS
-        stream: Any = self._container.add_stream(codec, rate=rate or DEFAULT_RATE, options=options)
-        self._stream = stream
+        stream: Any = self._container.add_stream(codec, rate=shape.rate or DEFAULT_RATE, options=options)
+        self._stream, height, width = stream, shape.height, shape.width
+        if shape.aspect is not None:
+            self._stream.codec_context.sample_aspect_ratio = shape.aspect
+        self._sound = sound
+        self._heard = None if sound is None else sound.stream_in(self._container, path)
         self._odd = (0, 0) if self._lossless else (height % 2, width % 2)
         self._stream.height, self._stream.width = height + self._odd[0], width + self._odd[1]
         # The three videos are encoded side by side. More threads for each take memory and save no time.
@@ -73,6 +140,10 @@ class VideoSink(Sink):
         """Flush the encoder and write the index."""
         self._mux(None)
         with _named(self._path):
+            if self._sound is not None and self._heard is not None:
+                stream, source = self._heard
+                self._sound.copy_into(self._container, stream, source)
+                source.close()
             self._container.close()
 
     def abandon(self) -> None:
@@ -109,13 +180,13 @@ class PngSink(Sink):
 
 
 def open_sink(
-    folder: Path, name: str, kind: str, height: int, width: int, rate: Fraction | None, names: list[str]
+    folder: Path, name: str, kind: str, shape: Shape, names: list[str], sound: Sound | None = None
 ) -> Sink:
     """``name`` in ``folder``, as one of :data:`FORMATS`."""
     path = folder / f"{name}{FORMATS[kind]}"
     if kind == "png":
         return PngSink(path, names)
-    return VideoSink(path, "ffv1" if kind == "ffv1" else "libx264", height, width, rate)
+    return VideoSink(path, "ffv1" if kind == "ffv1" else "libx264", shape, sound)
 
 
 class _named:  # noqa: N801

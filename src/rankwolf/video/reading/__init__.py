@@ -1,4 +1,4 @@
-"""Where frames come from: a video file, a folder of images, an array of frames.
+"""Where frames come from: a video file, a folder of images or a pattern of their names, an array of frames.
 
 A reader knows the size of its pictures before it decodes any, yields each selected frame once as a uint8 array of
 shape (height, width) or (height, width, 3), and can tell afterwards what was damaged.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rankwolf.files.address import Address
 from rankwolf.video.reading.array_file import ArrayReader
 from rankwolf.video.reading.base import Moment, Reader, Selection
 from rankwolf.video.reading.image_folder import ImageReader
@@ -19,8 +20,11 @@ __all__ = ["Moment", "Reader", "Selection", "open_frames"]
 def open_frames(path: Path, selection: Selection) -> Reader:
     """The reader for whatever ``path`` is."""
     if path.is_dir():
-        return ImageReader(path, selection)
-    path.stat()  # a name that does not exist is said by the system's own error
-    if path.suffix.lower() in (".npy", ".npz"):
-        return ArrayReader(path, selection)
-    return VideoReader(path, selection)
+        kind: type[ImageReader] | type[ArrayReader] | type[VideoReader] = ImageReader
+    elif not path.exists() and set(str(path)) & set("*?["):
+        kind = ImageReader  # a pattern
+    else:
+        path.stat()  # a name that does not exist is said by the system's own error
+        kind = ArrayReader if path.suffix.lower() in (".npy", ".npz") else VideoReader
+    with Address(path).reading(kind.words):
+        return kind(path, selection)

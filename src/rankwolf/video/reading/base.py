@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from rankwolf.files.address import Address
+from rankwolf.ground.arrays import Array
 
 # A video that lost more of its frames than this is refused; below, a warning is enough.
 MOST_LOST = 0.1
@@ -54,26 +52,36 @@ class Moment:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which frames: ``every`` N-th from ``start`` up to before ``end``; and how: resized, gray or in colour."""
+    """Which frames: ``every`` N-th from ``start`` up to before ``end``; and how: resized, gray or in colour.
+
+    ``color`` None means in colour if the input has colours.
+    """
 
     start: Moment = Moment(0)
     end: Moment | None = None
     every: int = 1
     scale: float = 1.0
-    color: bool = False
+    color: bool | None = False
 
 
 class Reader(ABC):
-    """Frames in order. ``names`` has one name for each frame of the input, where frames have names."""
+    """Frames in order. ``names`` has one name for each frame of the input, where frames have names.
+
+    ``words``: what the file should be, for a complaint about one that is not.
+    """
 
     kind: str
+    words: str
     rate: Fraction | None = None
     names: list[str] | None = None
+    aspect: Fraction | None = None
 
-    def __init__(self, path: Path, selection: Selection, size: tuple[int, int], count: int | None) -> None:
+    def __init__(
+        self, path: Path, selection: Selection, size: tuple[int, int], count: int | None, colored: bool = True
+    ) -> None:  # fmt: skip
         self.path, self.selection, self.count = path, selection, count
         self.height, self.width = (max(1, round(side * selection.scale)) for side in size)
-        self.channels = 3 if selection.color else 1
+        self.channels = 3 if (colored if selection.color is None else selection.color) else 1
         self.decoded, self.damaged = 0, 0
 
     @property
@@ -94,10 +102,25 @@ class Reader(ABC):
         """How many frames will come, where it is known."""
         return None if self.count is None and self.selection.end is None else len(self.numbers)
 
+    @property
+    def estimate(self) -> int | None:
+        """About how many frames will come, for a progress bar."""
+        return self.expected
+
     def __iter__(self) -> Iterator[Array]:
-        for picture in self.read(self.numbers):
+        pictures = self.read(self.numbers)
+        while True:
+            # Around the decoder alone: what is raised over a picture elsewhere is not the file's fault.
+            with Address(self.path).reading(self.words):
+                picture = next(pictures, None)
+            if picture is None:
+                break
             self.decoded += 1
             yield picture
+        if self.decoded == 0 and self.numbers.start > 0:
+            raise ValueError(
+                f"--start is frame {self.numbers.start}, and {str(self.path)!r} has fewer frames."
+            )
         if self.decoded == 0:
             raise ValueError(f"No frame could be read from {str(self.path)!r}.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import re
 import warnings
 from collections.abc import Iterator
@@ -10,41 +11,54 @@ from typing import Any
 
 import numpy as np
 
-from rankwolf.video.reading.base import Array, Reader, Selection
+from rankwolf.files.address import Address
+from rankwolf.ground.arrays import Array
+from rankwolf.video.reading.base import Reader, Selection
 
 IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp")
 
 
 class ImageReader(Reader):
-    """A folder of images in the natural order of their names: 2.png comes before 10.png."""
+    """The images of a folder, or of a pattern, in the natural order of their names: 2.png comes before 10.png."""
 
-    kind = "images"
+    kind, words = "images", "a folder of images"
 
     def __init__(self, path: Path, selection: Selection) -> None:
+        found = path.iterdir() if path.is_dir() else map(Path, glob.iglob(str(path), recursive=True))
         self._files = sorted(
-            (
-                file
-                for file in path.iterdir()
-                if file.suffix.lower() in IMAGES and not file.name.startswith(".")
-            ),
-            key=lambda file: natural_key(file.name),
+            (file for file in found if file.suffix.lower() in IMAGES and not file.name.startswith(".")),
+            key=lambda file: natural_key(str(file)),
         )
         if not self._files:
-            raise ValueError(f"The folder {str(path)!r} has no images ({', '.join(IMAGES)}).")
+            what = "the folder" if path.is_dir() else "the pattern"
+            raise Address(path).bad(f"{what} has no images ({', '.join(IMAGES)}).")
         width, height = self._common_size()
         self.names = [file.name for file in self._files]
-        super().__init__(path, selection, (height, width), len(self._files))
+        colored = selection.color is None and self._colored(self._files[0])
+        super().__init__(path, selection, (height, width), len(self._files), colored)
 
     def _common_size(self) -> tuple[int, int]:
         """From the headers alone, before anything is decoded."""
         first = self._size(self._files[0])
         for file in self._files[1:]:
             if (size := self._size(file)) != first:
-                raise ValueError(
-                    f"The images of a folder must have one size. {self._files[0].name!r} is {first[0]} × {first[1]}, "
+                raise Address(file.parent).bad(
+                    f"the images of a folder must have one size. {self._files[0].name!r} is {first[0]} × {first[1]}, "
                     f"{file.name!r} is {size[0]} × {size[1]}."
                 )
         return first
+
+    @staticmethod
+    def _colored(file: Path) -> bool:
+        """Whether an image is more than shades of gray."""
+        with open_image(file) as image:
+            if image.mode in ("1", "L", "LA", "F") or image.mode.startswith("I"):
+                return False
+            try:
+                bands = np.asarray(image.convert("RGB")).astype(np.int16)
+            except (OSError, ValueError, SyntaxError):  # reading it will say so
+                return True
+        return bool(np.ptp(bands, axis=-1).max() > 6)
 
     @staticmethod
     def _size(file: Path) -> tuple[int, int]:
@@ -61,10 +75,8 @@ class ImageReader(Reader):
         with open_image(file) as image:
             try:
                 return fit_image(image, self.width, self.height, self.channels)
-            except (OSError, ValueError, SyntaxError) as error:  # what Pillow raises for damaged pixels
-                raise ValueError(
-                    f"The image {str(file)!r} is damaged: {error}. Replace or remove it."
-                ) from error
+            except Exception as error:  # Pillow's decoders raise what they like over damaged pixels
+                raise Address(file).bad(f"the image is damaged ({error}). Replace or remove it.") from error
 
 
 def natural_key(name: str) -> list[Any]:
@@ -78,15 +90,16 @@ def natural_key(name: str) -> list[Any]:
 
 def open_image(file: Path) -> Any:
     """Pillow's image, or a ValueError that names the file; a picture that claims an absurd size is refused."""
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             return Image.open(file)
-    except (UnidentifiedImageError, Image.DecompressionBombError, Image.DecompressionBombWarning, SyntaxError,
-            ValueError) as error:  # fmt: skip
-        raise ValueError(f"The image {str(file)!r} cannot be read: {error}. Replace or remove it.") from error
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise Address(file).bad(f"the image cannot be opened ({error}). Replace or remove it.") from error
 
 
 def fit_image(image: Any, width: int, height: int, channels: int) -> Array:

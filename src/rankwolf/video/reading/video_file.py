@@ -1,64 +1,90 @@
-"""Frames of a video file, through PyAV."""
+"""Frames of a video file, through PyAV, the way a player would show them."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from rankwolf.video.reading.base import Array, Reader, Selection
+import numpy as np
+
+from rankwolf.files.address import Address
+from rankwolf.ground.arrays import Array
+from rankwolf.video.reading.base import MOST_LOST, Reader, Selection
+
+# Chroma within this distance of its neutral value is no colour: a codec's rounding.
+LEAST_CHROMA = 3
+# A file whose last frame comes this long before its end, in seconds and as a share, has lost frames.
+MOST_SILENCE, MOST_SILENCE_SHARE = 1.0, 0.02
+
+
+@dataclass(frozen=True)
+class First:
+    """What the first frame says of all: quarter turns to the left for upright pictures, and whether it has colours."""
+
+    turns: int = 0
+    colored: bool = True
 
 
 class VideoReader(Reader):
-    """A video file: the first video stream, decoded once, scaled and converted by FFmpeg's own code."""
+    """A video file: the first video stream, decoded once, scaled and converted by FFmpeg's own code.
 
-    kind = "video"
+    Pictures are turned as the file's rotation says (a telephone that was held upright). ``aspect`` is the width of a
+    pixel over its height, where the file says that it is not 1.
+    """
+
+    kind, words = "video", "a video that can be read"
 
     def __init__(self, path: Path, selection: Selection) -> None:
-        import av
-
-        try:
-            self._container = av.open(str(path))
-        except av.error.FFmpegError as error:
-            raise ValueError(f"{str(path)!r} is not a video that can be read: {error.strerror}.") from error
-        if not self._container.streams.video:
-            raise ValueError(f"{str(path)!r} has no video stream.")
-        self._stream = self._container.streams.video[0]
+        address = Address(path)
+        self._container, self._stream = _open(address)
         self._stream.thread_type = "AUTO"
         self.rate = self._stream.average_rate
         codec = self._stream.codec_context
+        if codec is None:
+            raise address.bad("its video is encoded in a way that is not known.")
         if not codec.width or not codec.height:
-            raise ValueError(f"{str(path)!r} does not say how large its pictures are.")
-        super().__init__(path, selection, (codec.height, codec.width), self._declared())
-
-    def _declared(self) -> int | None:
-        """The container's own count, else what its duration and rate amount to, else None."""
-        if self._stream.frames:
-            return int(self._stream.frames)
-        if self._container.duration and self.rate:
-            return max(1, round(self._container.duration / 1_000_000 * float(self.rate)))
-        return None
+            raise address.bad("it does not say how large its pictures are.")
+        self._first = _first_frame(address)
+        size = (codec.height, codec.width) if self._first.turns % 2 == 0 else (codec.width, codec.height)
+        self.aspect = _aspect(codec.sample_aspect_ratio, self._first.turns)
+        self._ended, self._last = False, 0.0
+        self._duration = float(self._container.duration or 0) / 1_000_000
+        # A count that is only duration times rate is wrong for a variable rate: better none.
+        count = int(self._stream.frames) or None
+        super().__init__(path, selection, size, count, self._first.colored)
 
     @property
-    def exact(self) -> bool:
-        """Whether the count is the container's own; one from the duration may be off by a frame or two."""
-        return bool(self._stream.frames)
+    def estimate(self) -> int | None:
+        """About how many frames will come."""
+        if self.expected is not None or not self._duration or not self.rate:
+            return self.expected
+        frames = self._duration * float(self.rate)
+        return max(1, round((frames - self.numbers.start) / self.numbers.step))
 
     def read(self, numbers: range) -> Iterator[Array]:
         """Decode from the beginning; only frames that are asked for are converted."""
         wanted = iter(numbers)
         following = next(wanted, None)
+        turns = self._first.turns
+        width, height = (self.width, self.height) if turns % 2 == 0 else (self.height, self.width)
         with self._container:
             for number, frame in enumerate(self._decode()):
+                if frame.time is not None:
+                    self._last = max(self._last, float(frame.time))
                 if number != following:
                     continue
                 picture = frame.reformat(
-                    self.width, self.height, "rgb24" if self.channels == 3 else "gray", interpolation="AREA"
-                )
-                yield picture.to_ndarray()
+                    width, height, "rgb24" if self.channels == 3 else "gray", interpolation="AREA"
+                ).to_ndarray()
+                yield np.ascontiguousarray(np.rot90(picture, turns)) if turns else picture
                 following = next(wanted, None)
                 if following is None:
                     return
+            self._ended = True
 
     def _decode(self) -> Iterator[Any]:
         import av
@@ -80,13 +106,54 @@ class VideoReader(Reader):
                 yield frame
 
     def losses(self, strict: bool) -> str | None:
-        """A count that is only an estimate may be missed by a little."""
-        expected = self.expected
-        if (
-            not self.exact
-            and not self.damaged
-            and expected is not None
-            and self.decoded >= 0.98 * expected - 2
-        ):
-            return None
-        return super().losses(strict)
+        """Where the file declares no count, its last frame must come near the end that it declares."""
+        duration = self._duration
+        silence = duration - self._last - (0.0 if not self.rate else 1.0 / float(self.rate))
+        cut = self._ended and silence > max(MOST_SILENCE, MOST_SILENCE_SHARE * duration)
+        if self.count is not None or self.damaged or not cut:
+            return super().losses(strict)
+        said = f"{str(self.path)!r} is truncated: its last frame is at {self._last:.1f} of {duration:.1f} seconds"
+        if strict:
+            raise ValueError(f"{said}. Without --strict a small loss is a warning.")
+        if silence > MOST_LOST * duration:
+            last = self.numbers[self.decoded - 1] + 1
+            raise ValueError(f"{said}. Give --end {last} to separate what is there.")
+        return said + "."
+
+
+def _open(address: Address) -> tuple[Any, Any]:
+    import av
+
+    try:
+        container = av.open(os.fspath(address.path))
+    except av.error.FFmpegError as error:
+        raise address.bad(f"it is not {VideoReader.words}: {error.strerror}.") from error
+    if not container.streams.video:
+        raise address.bad("it has no video stream.")
+    return container, container.streams.video[0]
+
+
+def _first_frame(address: Address) -> First:
+    import av
+
+    container, stream = _open(address)
+    with container:
+        try:
+            frame = next(container.decode(stream))
+        except (av.error.FFmpegError, StopIteration, EOFError):
+            return First()  # reading will say what is wrong
+    return First(round(frame.rotation / 90) % 4, has_colors(frame))
+
+
+def has_colors(frame: Any) -> bool:
+    """Whether a decoded frame is more than shades of gray."""
+    if frame.format.name.startswith("gray"):
+        return False
+    rgb = frame.reformat(format="rgb24").to_ndarray().astype(np.int16)
+    return bool((rgb.max(axis=-1) - rgb.min(axis=-1)).max() > 2 * LEAST_CHROMA)
+
+
+def _aspect(ratio: Fraction | None, turns: int) -> Fraction | None:
+    if not ratio or ratio == 1:
+        return None
+    return ratio if turns % 2 == 0 else 1 / ratio

@@ -1,0 +1,250 @@
+"""``decompose``: the two parts of a matrix whose entries were observed, all or some."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from rankwolf.api.settings import check_checkpoint, check_scale, check_settings, choose_solver
+from rankwolf.data import Source
+from rankwolf.data.open import check_source, open_source
+from rankwolf.ground.complaints import bad, check_choice, check_number, check_rng, check_size
+from rankwolf.ground.deadline import Deadline
+from rankwolf.problem import NoiseBounded, Penalized, Problem
+from rankwolf.result import Decomposition
+from rankwolf.result.doubts import warn_of
+from rankwolf.run.loop import solve
+from rankwolf.run.progress import Callback
+from rankwolf.solvers import Solver
+from rankwolf.weights.descent import noise_weights
+from rankwolf.weights.paper import PAPER_DELTA, paper_weights
+
+# Certified gaps below this are out of reach of float32 tiles: their sums carry about as large an error.
+SINGLE_TOL = 1e-4
+
+
+def decompose(
+    X: Any,
+    *,
+    observed: Any = None,
+    implicit: str = "missing",
+    lambdas: tuple[float, float] | None = None,
+    delta: float | str = "auto",
+    radii: tuple[float, float] | None = None,
+    noise: float | None = None,
+    weight: float | None = None,
+    method: str | Solver[Any, Any] = "auto",
+    tol: float = 1e-3,
+    stop: str = "gap",
+    max_iter: int = 1000,
+    max_seconds: float | None = None,
+    callback: Callback | None = None,
+    rng: Any = None,
+    n_threads: int | None = None,
+    max_memory: int | str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | str = "60s",
+    resume: bool = False,
+) -> Decomposition:
+    """Split a matrix into a low-rank and a sparse part, M ≈ L + S.
+
+    Solves min ½‖P_Ω(L + S − M)‖²_F + λ_L‖L‖_* + λ_S‖S‖₁, or with ``radii`` the problem in which ‖L‖_* ≤ τ_L and
+    ‖S‖₁ ≤ τ_S are constraints, or with ``noise`` min ‖L‖_* + λ‖S‖₁ subject to ‖P_Ω(L + S − M)‖_F ≤ ε. Ω are the
+    entries that are observed: not NaN, not masked, True in ``observed``.
+
+    Parameters
+    ----------
+    X : array of shape (m, n)
+        Any real dtype and memory order, or a masked array. It is not copied, and stays in its own dtype. A memory map,
+        an h5py dataset, a Zarr array, or a list of these or of files (``.npy``, ``.h5``, ``.zarr``), whose rows follow
+        each other, stays on the disk and is read once in each pass. A dask.array stays on its workers.
+    observed : boolean array of shape (m, n), optional
+        True where an entry was observed; an array, or on the disk as well.
+    implicit : {"missing", "zeros"}
+        What the entries that a scipy.sparse matrix does not store are. ``"missing"``: only stored entries were observed
+        (ratings), and everything costs what is stored. ``"zeros"``: they are zeros like any other number (counts);
+        tiles are made dense one at a time, so time is that of a dense matrix and memory is not.
+    lambdas : (λ_L, λ_S), optional
+        The weights themselves. Larger λ_L: lower rank; larger λ_S: fewer entries in S.
+    delta : "auto" or float
+        How the weights are chosen otherwise. ``"auto"``: from the noise in X, λ_S = 2σ and λ_L the norm that noise has
+        (:mod:`rankwolf.weights.noise`), measured on at most 400 rows and columns. A number: δ of the paper's rule,
+        λ_L = δρ‖P_Ω M‖_F and λ_S = δ√ρ‖P_Ω M‖_F/√max(m, n), ρ the observed fraction; smaller keeps more rank in L. The
+        paper uses 1e-3 for video and 1e-2 for faces. S with λ_S = 2σ holds one in twenty entries of pure noise: for a
+        list of outliers, :meth:`Decomposition.refit`.
+    radii : (τ_L, τ_S), optional
+        Solve the norm-constrained problem instead.
+    noise : ε, optional
+        Solve min ‖L‖_* + λ‖S‖₁ subject to ‖P_Ω(L + S − M)‖_F ≤ ε instead, ε ≥ 0. With ``noise=0`` this is classical
+        principal component pursuit: L + S = M on Ω, exactly, for the S that is returned; its gap falls with the
+        weights, and to recover L to many digits ``tol`` has to be as small.
+    weight : λ, optional
+        Of that problem. Default: 1/√max(m, n).
+    method : str or Solver
+        ``"hybrid"``, ``"fw-t"``, ``"ista"``, ``"fista"`` for weights; ``"als"`` for a sparse matrix of observed
+        entries; ``"fw-p"`` for radii; ``"fw"`` for both; ``"auto"`` picks.
+        A solver object, such as ``rankwolf.solvers.FrankWolfe(step="line-search")``, carries its own settings.
+    tol, stop : float, {"gap", "paper"}
+        ``"gap"``: the certified relative distance to the optimum is at most ``tol``. ``"paper"``: the objective changed
+        by at most ``tol``, relatively, in five iterations in a row.
+    max_iter, max_seconds : int, float
+        Limits; the result says whether one of them ended the run. The time is kept to within a pass over the data or
+        two seconds, from the call to the return.
+    callback : callable, optional
+        Called with a :class:`Record` after each iteration; returning False stops. See :mod:`rankwolf.run.callbacks`.
+    rng : None, int or numpy.random.Generator
+        The start of the singular-vector computations. The same seed gives the same bytes.
+    n_threads : int, optional
+        Default: every core that this process may use.
+    max_memory : int or str, optional
+        What the process may take, in bytes or as ``"2GB"``, for data on the disk; arrays that a method keeps beside the
+        data go to files in TMPDIR when they would not fit. For an array in memory it limits those.
+
+    checkpoint : path, optional
+        A file in which the run is kept, replaced in one step every so often and at the end. See
+        :mod:`rankwolf.run.checkpoint`.
+    checkpoint_every : int or str
+        How often: a whole number of passes, or a time such as ``"90s"`` or ``"10min"``.
+    resume : bool
+        Go on from the checkpoint, where there is one; it must be of the same data, problem and method. Tolerance,
+        limits, threads and memory may differ. Without it, a checkpoint that exists already is an error.
+
+    Returns
+    -------
+    Decomposition
+
+    Warns
+    -----
+    RankwolfWarning
+        Where a part is zero or full, where a limit was hit: what is odd, and the remedy.
+
+    Examples
+    --------
+    >>> import numpy as np, rankwolf as rw
+    >>> generator = np.random.default_rng(0)
+    >>> M = np.outer(generator.standard_normal(60), generator.standard_normal(40))
+    >>> M[3, 5] += 10.0
+    >>> fit = rw.decompose(M, delta=0.01, method="fista", rng=0)
+    >>> fit.low_rank.rank, bool(fit.sparse[3][5] > 8.0)
+    (1, True)
+    """
+    return warn_of(
+        decompose_quietly(
+            X,
+            observed=observed,
+            implicit=implicit,
+            lambdas=lambdas,
+            delta=delta,
+            radii=radii,
+            noise=noise,
+            weight=weight,
+            method=method,
+            tol=tol,
+            stop=stop,
+            max_iter=max_iter,
+            max_seconds=max_seconds,
+            callback=callback,
+            rng=rng,
+            n_threads=n_threads,
+            max_memory=max_memory,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
+        )
+    )
+
+
+def decompose_quietly(
+    X: Any,
+    *,
+    observed: Any = None,
+    implicit: str = "missing",
+    lambdas: tuple[float, float] | None = None,
+    delta: float | str = "auto",
+    radii: tuple[float, float] | None = None,
+    noise: float | None = None,
+    weight: float | None = None,
+    method: str | Solver[Any, Any] = "auto",
+    tol: float = 1e-3,
+    stop: str = "gap",
+    max_iter: int = 1000,
+    max_seconds: float | None = None,
+    callback: Callback | None = None,
+    rng: Any = None,
+    n_threads: int | None = None,
+    max_memory: int | str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | str = "60s",
+    resume: bool = False,
+) -> Decomposition:
+    """:func:`decompose` without its warnings, for callers that look at :func:`rankwolf.result.doubts.doubts`."""
+    from_noise = isinstance(delta, str) and delta == "auto"
+    settings = check_settings(
+        "decompose", lambdas=lambdas, delta=PAPER_DELTA if from_noise else delta, radii=radii, tol=tol, stop=stop,
+        max_iter=max_iter, max_seconds=max_seconds, callback=callback, n_threads=n_threads,
+    )  # fmt: skip
+    deadline = Deadline(settings.rule.max_seconds)
+    epsilon, share = check_noise(noise, weight, {"lambdas": lambdas, "radii": radii})
+    form = settings.problem if epsilon is None else NoiseBounded
+    check_choice("implicit", implicit, ("missing", "zeros"))
+    generator = check_rng(rng)
+    limit = None if max_memory is None else check_size("max_memory", max_memory)
+    source = open_source(X, observed, settings.threads, implicit, limit)
+    solver = choose_solver(method, form, source.kind)
+    kept = check_checkpoint(
+        checkpoint, checkpoint_every, resume, solver,
+        {"lambdas": settings.weights, "radii": settings.bounds, "delta": "auto" if from_noise else settings.delta,
+         **({} if epsilon is None else {"noise": epsilon, "weight": share})},
+    )  # fmt: skip
+    saved = None if kept is None else kept.saved
+    if saved is not None:
+        source.take_over(saved.summary)
+    check_source(source)
+    if settings.rule.kind == "gap" and 0.0 < settings.rule.tol < SINGLE_TOL and source.dtype == np.float32:
+        source.use_type(np.dtype(np.float64))
+    if saved is not None:
+        saved.check_data(source)
+        problem: Problem = saved.problem
+    elif epsilon is not None:
+        problem = noise_bounded(epsilon, share, source)
+    elif from_noise and lambdas is None and radii is None:
+        problem = Penalized(*noise_weights(source, generator, deadline))
+    else:
+        problem = settings.make_problem(paper_weights(source, settings.delta))
+    if epsilon is None:
+        check_scale(problem, source.summary.norm)
+    return solve(problem, source, solver, settings.rule, callback, generator, kept, deadline)
+
+
+def check_noise(noise: Any, weight: Any, others: dict[str, Any]) -> tuple[float | None, float | None]:
+    """(ε, λ) of the problem with bounded noise, or (None, None); refused beside another way to say what is known."""
+    if noise is None:
+        if weight is not None:
+            raise bad(
+                "weight", "given with noise", repr(weight), remedy="Weights of both parts are lambdas=."
+            )
+        return None, None
+    for name, value in others.items():
+        if value is not None:
+            meaning = {"lambdas": "weights of both parts", "radii": "bounds on both norms"}[name]
+            raise ValueError(
+                f"The 'noise' and '{name}' parameters of decompose exclude each other: noise bounds the misfit, {name} "
+                f"are {meaning}. Give one."
+            )
+    epsilon = check_number("noise", noise, positive=False)
+    return epsilon, None if weight is None else check_number("weight", weight)
+
+
+def noise_bounded(epsilon: float, weight: float | None, source: Source) -> NoiseBounded:
+    """The problem with bounded noise, if L = S = 0 is not allowed already."""
+    norm = source.summary.norm
+    if epsilon >= norm > 0.0:
+        raise bad(
+            "noise",
+            f"below ‖P_Ω X‖_F = {norm:.6g}",
+            f"{epsilon:g}",
+            remedy="L = S = 0 is the answer from there on.",
+        )
+    return NoiseBounded(1.0 / max(source.shape) ** 0.5 if weight is None else weight, epsilon)

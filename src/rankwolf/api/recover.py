@@ -1,0 +1,226 @@
+"""``recover``: the two parts of a matrix that was only measured, b = A[M]."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from rankwolf.api.measured_weights import (
+    default_weights,
+    weights_by_descent,
+    weights_for_misfit,
+    weights_for_noise,
+)
+from rankwolf.api.settings import check_checkpoint, check_scale, check_settings, choose_solver
+from rankwolf.data.measurements import Measurements
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.complaints import bad, check_number, check_rng, check_size
+from rankwolf.ground.deadline import Deadline
+from rankwolf.ground.low_rank import LowRank
+from rankwolf.problem import Penalized, Problem
+from rankwolf.result import Decomposition
+from rankwolf.result.doubts import warn_of
+from rankwolf.run.loop import solve
+from rankwolf.run.progress import Callback, StopRule
+from rankwolf.sensing import as_sensing
+from rankwolf.solvers import PrimalDual, Solver
+from rankwolf.weights.paper import PAPER_DELTA
+
+# Of the runs by which weights are found: a rough gap is enough for the misfit, and each starts where the last ended.
+ROUGH_TOL, ROUGH_STEPS = 0.02, 60
+
+
+def recover(
+    b: Any,
+    sensing: Any,
+    shape: tuple[int, int] | None = None,
+    *,
+    lambdas: tuple[float, float] | None = None,
+    delta: float | str = 1e-3,
+    radii: tuple[float, float] | None = None,
+    noise: float | None = None,
+    method: str | Solver[Any, Any] = "auto",
+    tol: float = 1e-3,
+    stop: str = "gap",
+    max_iter: int = 1000,
+    max_seconds: float | None = None,
+    callback: Callback | None = None,
+    norm: float | None = None,
+    dtype: Any = None,
+    rng: Any = None,
+    n_threads: int | None = None,
+    start: Any = None,
+    max_memory: int | str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | str = "60s",
+    resume: bool = False,
+) -> Decomposition:
+    """Recover a low-rank and a sparse part from linear measurements, b ≈ A[L + S].
+
+    Solves min ½‖b − A[L + S]‖² + λ_L‖L‖_* + λ_S‖S‖₁ (equation 1.3 of the paper), or with ``radii`` the problem in which
+    ‖L‖_* ≤ τ_L and ‖S‖₁ ≤ τ_S are constraints. L and S are real or complex. L is kept as factors; S and A*y are arrays
+    of the matrix's size.
+
+    Parameters
+    ----------
+    b : array of shape (p,), or in a shape that the operator knows
+        The measurements; k-space with zeros or anything else where nothing was measured, for Fourier operators.
+    sensing : operator
+        One of :mod:`rankwolf.sensing`; a list of p sensing matrices A_k, with b_k = ⟨A_k, M⟩; anything that
+        ``scipy.sparse.linalg.aslinearoperator`` takes, PyLops included, acting on ``M.ravel()``; or a pair
+        (forward, adjoint) of functions. Linearity and the adjoint are tested once, with random matrices.
+    shape : (m, n)
+        Of M. It may be left out where the operator knows it.
+    lambdas : (λ_L, λ_S), optional
+        Default: λ_L = δρ‖A‖‖b‖ and λ_S = δ·max(ρ, 0.4)·‖A‖‖b‖/√max(m, n), with ρ = p/(mn)
+        (:func:`rankwolf.api.measured_weights.default_weights`). Multiplying A and b by a constant changes nothing.
+    delta : float or "auto"
+        δ of that rule. ``"auto"`` measures the noise in b, or takes that of ``noise``, and sets both weights from it.
+    radii : (τ_L, τ_S), optional
+        Solve the norm-constrained problem instead.
+    noise : float, optional
+        ε: the weights of the rule are multiplied by what makes ‖b − A[L + S]‖ = ε, to 1 %. That is the problem
+        min λ_L‖L‖_* + λ_S‖S‖₁ subject to ‖b − A[L + S]‖ ≤ ε. With ``delta="auto"``, the norm of the noise in b instead.
+    method : str or Solver
+        ``"primal-dual"`` and ``"fw-t"`` for weights, ``"fw-p"`` for radii; ``"fista"``, ``"ista"`` (projected gradient
+        for radii) and ``"fw"`` for both; ``"auto"`` is the first of these that fits. A solver object carries its own
+        settings.
+    norm : float, optional
+        An upper bound on ‖A‖, where one is known; it sets the step sizes and is the ‖A‖ of the default weights. By
+        default the operator's own, or an estimate from about 65 products with A and A*, a few per cent too large on
+        purpose.
+    dtype : optional
+        Of L and S: ``float``, ``complex``, or the same in single precision, ``"float32"`` and ``"complex64"``. By
+        default complex where the operator says so (coil maps, Fourier coefficients in time), and otherwise real, with
+        a warning where real matrices do not explain b.
+    start : Decomposition or (L, S), optional
+        Where the run begins, for ``"primal-dual"``: a solution of a problem nearby.
+    max_memory : int or str, optional
+        For ``"primal-dual"``: what the process may take, in bytes or as ``"2GB"``. Arrays that the method keeps go to
+        files in TMPDIR where they would not fit beside three matrices for A, A* and the proof.
+    checkpoint, checkpoint_every, resume
+        As in :func:`rankwolf.decompose`.
+    tol, stop, max_iter, max_seconds, callback, rng, n_threads
+        As in :func:`rankwolf.decompose`. The threads are for Fourier and cosine transforms; BLAS keeps to one. A
+        callback that wants to see L and S is a :class:`rankwolf.callbacks.WithIterate`.
+
+    Returns
+    -------
+    Decomposition
+        ``passes`` counts the products with A and with A* that the run made.
+
+    Examples
+    --------
+    >>> import numpy as np, rankwolf as rw
+    >>> from rankwolf.sensing import PartialDCT
+    >>> generator = np.random.default_rng(0)
+    >>> M = np.outer(generator.standard_normal(30), generator.standard_normal(20))
+    >>> M[3, 5] += 10.0
+    >>> A = PartialDCT.random(480, (30, 20), seed=0)
+    >>> fit = rw.recover(A.apply(M), A, M.shape, rng=0)
+    >>> fit.low_rank.rank, bool(abs(fit.sparse[3][5] - 10.0) < 0.2), fit.status.name
+    (1, True, 'GAP_REACHED')
+    """
+    from_noise = isinstance(delta, str) and delta == "auto"
+    settings = check_settings(
+        "recover",
+        lambdas=lambdas,
+        delta=PAPER_DELTA if from_noise else delta,
+        radii=radii,
+        tol=tol,
+        stop=stop,
+        max_iter=max_iter,
+        max_seconds=max_seconds,
+        callback=callback,
+        n_threads=n_threads,
+    )
+    epsilon = _check_noise(noise, lambdas, radii)
+    deadline = Deadline(settings.rule.max_seconds)
+    solver = choose_solver(method, settings.problem, "measurements", "recover")
+    if norm is not None:
+        norm = check_number("norm", norm, where="recover")
+    generator = check_rng(rng, "recover")
+    limit = None if max_memory is None else check_size("max_memory", max_memory, "recover")
+    if limit is not None and not isinstance(solver, PrimalDual):
+        raise bad(
+            "max_memory", "None for this method", repr(max_memory), "recover", "'primal-dual' takes one."
+        )
+    asked = {
+        "lambdas": settings.weights,
+        "radii": settings.bounds,
+        "delta": "auto" if from_noise else settings.delta,
+        "noise": epsilon,
+    }
+    kept = check_checkpoint(checkpoint, checkpoint_every, resume, solver, asked)
+    data = Measurements(b, as_sensing(sensing, shape), norm, settings.threads, dtype, limit)
+    begin = None if start is None else _check_start(start, data)
+
+    def short_run(problem: Penalized, last: Decomposition | None) -> Decomposition:
+        """A rough solution, from the last one where there is one."""
+        rule = StopRule(tol=ROUGH_TOL, max_iter=ROUGH_STEPS, max_seconds=settings.rule.max_seconds)
+        given = None if last is None else _check_start(last, data)
+        return solve(problem, data, PrimalDual(), rule, None, generator, deadline=deadline, start=given)
+
+    sigma: float | None = None
+    if kept is not None and kept.saved is not None:
+        kept.saved.check_data(data)
+        problem: Problem = kept.saved.problem
+    elif radii is not None or lambdas is not None:
+        problem = settings.make_problem((1.0, 1.0))
+    elif from_noise:
+        if epsilon is None:
+            weights, sigma = weights_by_descent(data, short_run, generator)
+        else:
+            sigma = epsilon / data.b.size**0.5
+            weights = weights_for_noise(data, sigma, generator)
+        problem = Penalized(*weights)
+    elif epsilon is not None:
+        weights = weights_for_misfit(data, epsilon, default_weights(data, settings.delta), short_run)
+        problem = Penalized(*weights)
+    else:
+        problem = Penalized(*default_weights(data, settings.delta))
+    check_scale(problem, data.summary.norm, data.norm, where="recover")
+    fit = solve(problem, data, solver, settings.rule, callback, generator, kept, deadline, begin)
+    return warn_of(fit if sigma is None else replace(fit, noise_scale=sigma))
+
+
+def _check_noise(noise: Any, lambdas: Any, radii: Any) -> float | None:
+    """ε, where it was given and nothing else says the same in another way."""
+    if noise is None:
+        return None
+    if lambdas is not None or radii is not None:
+        raise ValueError(
+            "The 'noise' parameter of recover excludes 'lambdas' and 'radii': each defines the problem. Give one."
+        )
+    return check_number("noise", noise, where="recover")
+
+
+def _check_start(start: Any, data: Measurements) -> tuple[LowRank, Array]:
+    """L and S of a result, or a pair of matrices, in the precision of the run."""
+    low_rank: Any
+    sparse: Any
+    if isinstance(start, Decomposition):
+        low_rank, sparse = start.low_rank, start.sparse
+    else:
+        try:
+            low_rank, sparse = start
+        except (TypeError, ValueError):
+            raise bad("start", "a Decomposition or a pair (L, S)", type(start).__name__, "recover") from None
+    dense = np.asarray(sparse)
+    if not isinstance(low_rank, LowRank):
+        given = np.asarray(low_rank)
+        if given.shape == data.shape and np.all(np.isfinite(given)):
+            low_rank = LowRank.from_factors(given, np.eye(data.shape[1], dtype=given.dtype))
+    if tuple(np.shape(low_rank)) != data.shape or dense.shape != data.shape or not np.all(np.isfinite(dense)):
+        raise bad(
+            "start",
+            f"finite matrices of shape {data.shape}",
+            f"{np.shape(low_rank)} and {dense.shape}",
+            "recover",
+        )
+    if data.real and (low_rank.dtype.kind == "c" or dense.dtype.kind == "c"):
+        raise bad("start", "real, as L and S are", "complex matrices", "recover", "See dtype=complex.")
+    return LowRank(low_rank.u.astype(data.dtype), low_rank.s, low_rank.vt.astype(data.dtype)), dense

@@ -1,0 +1,156 @@
+"""What ``decompose`` and ``recover`` are told beside the data: checked, and turned into a problem and a solver."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rankwolf.ground.complaints import (
+    bad,
+    check_choice,
+    check_count,
+    check_interval,
+    check_number,
+    check_pair,
+    check_threads,
+)
+from rankwolf.problem import Constrained, Penalized, Problem
+from rankwolf.run.checkpoint import Checkpoint
+from rankwolf.run.checkpoint import read as read_checkpoint
+from rankwolf.run.progress import StopRule
+from rankwolf.solvers import SOLVERS, Solver
+
+# How far weights and radii may be from the scale of the data, in either direction.
+REACH = 1e12
+# Kinds of data, as errors call them.
+KINDS = {
+    "entries": "a matrix of observed entries",
+    "sparse entries": "a sparse matrix of observed entries",
+    "measurements": "measurements",
+}
+
+
+def check_checkpoint(
+    path: Any, every: Any, resume: bool, solver: Solver[Any, Any], weights: dict[str, Any]
+) -> Checkpoint | None:
+    """Where a run is kept, and the run that is there already."""
+    passes, seconds = check_interval("checkpoint_every", every)
+    if path is None:
+        if resume:
+            raise bad("checkpoint", "a path when resume is given", "None")
+        return None
+    if not solver.states:
+        raise ValueError(f"The method {solver.name!r} keeps no checkpoints.")
+    place = Path(path)
+    if not place.parent.is_dir():
+        raise bad("checkpoint", "in a folder that exists", repr(os.fspath(path)))
+    settings = {"method": solver.name, **vars(solver), **weights}
+    saved = None
+    if place.exists():
+        if not resume:
+            raise ValueError(
+                f"The checkpoint {os.fspath(path)!r} exists already. Go on from it (resume=True, --resume), or "
+                "remove it."
+            )
+        saved = read_checkpoint(place)
+        saved.check_settings(settings)
+    return Checkpoint(place, settings, saved, every_passes=passes, every_seconds=seconds)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What ``decompose`` and ``recover`` are told beside the data, checked."""
+
+    rule: StopRule
+    weights: tuple[float, float] | None
+    bounds: tuple[float, float] | None
+    delta: float
+    threads: int
+
+    @property
+    def problem(self) -> type[Penalized] | type[Constrained]:
+        """The kind of problem."""
+        return Penalized if self.bounds is None else Constrained
+
+    def make_problem(self, default_weights: tuple[float, float]) -> Problem:
+        """The problem itself."""
+        if self.bounds is not None:
+            return Constrained(*self.bounds)
+        return Penalized(*(self.weights or default_weights))
+
+
+def check_settings(
+    where: str, *, lambdas: Any, delta: Any, radii: Any, tol: Any, stop: Any, max_iter: Any, max_seconds: Any,
+    callback: Any, n_threads: Any,
+) -> Settings:  # fmt: skip
+    """Check before any work; ``where`` is the function that the messages name."""
+    if lambdas is not None and radii is not None:
+        raise ValueError(
+            f"The 'lambdas' and 'radii' parameters of {where} exclude each other: two problems. Give one."
+        )
+    if callback is not None and not callable(callback):
+        raise bad("callback", "callable", repr(callback), where)
+    rule = StopRule(
+        kind=check_choice("stop", stop, ("gap", "paper"), where),
+        tol=check_number("tol", tol, positive=False, where=where),
+        max_iter=check_count("max_iter", max_iter, where),
+        max_seconds=None if max_seconds is None
+        else check_number("max_seconds", max_seconds, where=where),
+    )  # fmt: skip
+    return Settings(
+        rule,
+        None if lambdas is None else check_pair("lambdas", lambdas, where),
+        None if radii is None else check_pair("radii", radii, where),
+        check_number("delta", delta, where=where),
+        check_threads(n_threads, where),
+    )
+
+
+def choose_solver(
+    method: str | Solver[Any, Any], problem: type[Problem], kind: str, where: str = "decompose"
+) -> Solver[Any, Any]:
+    """The solver that ``method`` names, if it solves this form of the problem on this kind of data.
+
+    "auto" is the first of the registry that does.
+    """
+    fitting = [name for name, solver in SOLVERS.items() if problem in solver.solves and kind in solver.takes]
+    given = "weights (lambdas or delta)" if problem is Penalized else f"{problem.parameter}"
+    if not fitting:
+        raise ValueError(
+            f"The problem that {given} define has no solver for {KINDS[kind]}. Give weights, or implicit='zeros'."
+        )
+    if isinstance(method, Solver):
+        solver = method
+    elif not isinstance(method, str):
+        raise bad("method", "a name or a solver", repr(method), where)
+    elif method == "auto":
+        return SOLVERS[fitting[0]]()
+    elif method in SOLVERS:
+        solver = SOLVERS[method]()
+    else:
+        rule = "'auto', a solver, or one of " + ", ".join(map(repr, SOLVERS))
+        raise bad("method", rule, repr(method), where)
+    if kind not in solver.takes:
+        raise ValueError(
+            f"The method {solver.name!r} does not take {KINDS[kind]}. "
+            f"For this data there are: {', '.join(map(repr, fitting))}."
+        )
+    if problem not in solver.solves:
+        raise ValueError(
+            f"The method {solver.name!r} does not solve the problem that {given} define. "
+            f"These do: {', '.join(map(repr, fitting))}."
+        )
+    return solver
+
+
+def check_scale(
+    problem: Problem, norm: float, operator_norm: float | None = None, where: str = "decompose"
+) -> None:
+    """Refuse weights and radii that have nothing to do with the data: beyond, floating point decides the answer."""
+    scale = problem.scale(norm or 1.0, operator_norm or 1.0)
+    if not all(scale / REACH <= x <= scale * REACH for x in problem.pair):
+        unit = "‖X‖_F" if operator_norm is None else problem.unit
+        rule = f"within a factor {REACH:g} of {unit} = {scale:.3g}"
+        raise bad(problem.parameter, rule, str(problem.pair), where, problem.remedy)

@@ -1,0 +1,86 @@
+"""The process around a command: a crash in somebody else's native code is one line and exit code 2.
+
+Files from strangers are parsed by HDF5, FFmpeg, Arrow and other libraries in C, and a damaged one may end the process
+by SIGSEGV, SIGBUS or SIGABRT, which no ``except`` can catch. So the command runs in a child that is forked before
+anything heavy is imported: some 20 ms and 6 MB (``python -m benchmarks guard_cost``). The parent does nothing but wait,
+hand on signals, and, where the child was ended by a signal of its own making, say so and remove what it had begun.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from types import FrameType
+from typing import Any
+
+from rankwolf.cli.main import BAD_INPUT, INTERRUPTED, TERMINATED, build_parser, complain, find_commands, main
+from rankwolf.ground.whole import remove_leftovers
+
+HANDED_ON = (signal.SIGINT, signal.SIGTERM)
+PARENT_DEATH = 1  # PR_SET_PDEATHSIG of Linux's prctl
+
+
+def guarded_main(argv: Sequence[str] | None = None) -> int:
+    """:func:`rankwolf.cli.main.main` in a child process; its exit code, or 2 where it crashed."""
+    child, before = 0, dict[signal.Signals, Any]()
+
+    def hand_on(number: int, frame: FrameType | None) -> None:
+        if child:
+            with suppress(ProcessLookupError):
+                os.kill(child, number)
+
+    for number in HANDED_ON:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup and shells set it
+            before[number] = signal.signal(number, hand_on)
+    parent = os.getpid()
+    child = os.fork()
+    if not child:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        _go_with(parent)
+        if not os.environ.get("RANKWOLF_DEBUG"):
+            _silence_libraries()
+        return main(argv)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else _crashed(signal.Signals(-code), argv)
+
+
+def _silence_libraries() -> None:
+    """Only this package speaks: no warnings of NumPy's, nothing that libraries in C write about a stranger's file."""
+    warnings.simplefilter("ignore")
+    words = os.dup(2)
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    sys.stderr = open(words, "w", buffering=1, encoding=sys.stderr.encoding, errors="backslashreplace")  # noqa: SIM115
+
+
+def _go_with(parent: int) -> None:
+    """End this process when its parent is killed, where the system can be asked to: nobody else would."""
+    if not sys.platform.startswith("linux"):
+        return
+    import ctypes
+
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PARENT_DEATH, int(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _crashed(number: signal.Signals, argv: Sequence[str] | None) -> int:
+    if number in HANDED_ON:  # before there was anybody to answer it
+        code = INTERRUPTED if number is signal.SIGINT else TERMINATED
+        return complain("interrupted" if code == INTERRUPTED else "terminated", code)
+    arguments = vars(build_parser(find_commands()).parse_args(argv))
+    name = f" over {str(arguments['input'])!r}" if "input" in arguments else ""
+    with suppress(OSError, TypeError):
+        remove_leftovers(arguments["output"].parent)
+    if number is signal.SIGKILL:
+        why = "The process was killed, most likely because the memory was full. Give --max-memory, or close others."
+    else:
+        why = f"A library crashed{name} ({number.name}): the file is most likely damaged, or changed while it was read."
+    return complain(f"error: {why} Nothing was written.", BAD_INPUT)

@@ -1,0 +1,151 @@
+"""``rankwolf separate STREAM --live``: a mask for every frame as it comes, by a model that keeps learning."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rankwolf.cli.common import Output, check_target, to_json
+
+if TYPE_CHECKING:
+    from rankwolf.video.live import Separator
+    from rankwolf.video.mask import MaskRule
+
+BACKGROUND, MASK, STATE, SUMMARY = "background.mkv", "mask.mkv", "state.npz", "summary.json"
+SAY_EVERY = 10.0
+# Options of the other way that mean nothing here.
+FOREIGN = (
+    "start", "end", "every", "mask", "sample", "strict", "max_memory", "delta", "lambdas", "model", "method", "tol",
+    "checkpoint", "checkpoint_every", "resume", "max_seconds", "threads", "format", "foreground", "audio", "no_report",
+    "threshold",
+)  # fmt: skip
+
+
+def add_live_options(parser: argparse.ArgumentParser) -> None:
+    """The options of the stream."""
+    group = parser.add_argument_group(
+        "live", "for streams: what is written grows as frames come, and is kept"
+    )
+    group.add_argument(
+        "--live",
+        action="store_true",
+        help="separate a file, address, device or - frame by frame, as it comes",
+    )
+    group.add_argument(
+        "--raw", metavar="WxH", help="the stream is raw bytes: 640x480 gray, 640x480xrgb colour"
+    )
+    group.add_argument("--warm-up", type=int, metavar="N", help="frames before the first mask (default: 150)")
+    group.add_argument(
+        "--absorb-after", type=int, metavar="N", help="what stays for N frames is background (default: 3000)"
+    )
+    group.add_argument(
+        "--go-on",
+        action="store_true",
+        help="go on with the state.npz that an earlier --live left in the output",
+    )
+
+
+def check_live_options(arguments: argparse.Namespace, defaults: argparse.Namespace) -> None:
+    """Refuse what would be ignored."""
+    names = FOREIGN if arguments.live else ("raw", "warm_up", "absorb_after", "go_on")
+    for name in names:
+        if getattr(arguments, name) != getattr(defaults, name):
+            option = "--" + name.replace("_", "-")
+            rule = "does not go with --live" if arguments.live else "goes with --live only"
+            raise ValueError(f"{option} {rule}. Leave it out.")
+    for name, least in (("warm_up", 20), ("absorb_after", 1)):
+        value = getattr(arguments, name)
+        if value is not None and value < least:
+            raise ValueError(f"--{name.replace('_', '-')} must be at least {least}. Got {value} instead.")
+
+
+def separator_of(arguments: argparse.Namespace, rule: MaskRule, target: Path) -> Separator:
+    """A new one, or the one that was saved."""
+    from rankwolf.video.live import LiveSettings, Separator
+
+    given = {name: getattr(arguments, name) for name in ("warm_up", "absorb_after")}
+    settings = LiveSettings(**{name: value for name, value in given.items() if value is not None})
+    if arguments.go_on:
+        return Separator.load(target / STATE, settings, rule, arguments.seed)
+    return Separator(settings, rule, arguments.seed)
+
+
+def run_live(arguments: argparse.Namespace, rule: MaskRule) -> int:
+    """Until the stream ends or a signal comes; both are a good end, after which all that was written is whole."""
+    from rankwolf.video.stream import RawShape, Stream
+
+    target: Path = arguments.output
+    if not arguments.go_on:
+        check_target(target, arguments.force)
+    separator = separator_of(arguments, rule, target)
+    raw = None if arguments.raw is None else RawShape.parse(arguments.raw)
+    stream = Stream(str(arguments.input), raw, arguments.gray, arguments.scale)
+    frames, rate = stream.frames()
+    target.mkdir(exist_ok=True)
+    writer = Writer(target, rate)
+    started, before = time.perf_counter(), separator.count
+    try:
+        separate_stream(frames, separator, writer, Output.of(arguments))
+    finally:
+        writer.close()
+        separator.save(target / STATE)
+    seconds, done = time.perf_counter() - started, separator.count - before
+    summary = {
+        "input": str(arguments.input), "frames": done, "frames_before": before, "ready": separator.ready,
+        "relearned": separator.relearned, "seconds": seconds, "frames_per_second": done / max(seconds, 1e-9),
+        "moving_share": writer.moving / max(1, done), "output": str(target),
+    }  # fmt: skip
+    (target / SUMMARY).write_text(to_json(summary, indent=2) + "\n", encoding="utf-8")
+    output = Output.of(arguments)
+    output.say(f"{done} frames, {summary['frames_per_second']:.1f} a second. The results are in {target}")
+    output.finish(summary)
+    return 0
+
+
+class Writer:
+    """The background and the mask as videos that are readable up to their last frame, whatever ends them."""
+
+    def __init__(self, target: Path, rate: Any) -> None:
+        self._target, self._rate = target, rate
+        self._sinks: dict[str, Any] = {}
+        self.moving = 0.0
+
+    def write(self, background: Any, mask: Any) -> None:
+        """One frame of each."""
+        from rankwolf.video.writing import Shape, VideoSink
+
+        if not self._sinks:
+            shape = Shape(mask.shape[0], mask.shape[1], self._rate)
+            for name in (BACKGROUND, MASK):
+                self._sinks[name] = VideoSink(_free(self._target / name), "libx264", shape)
+        self._sinks[BACKGROUND].write(background)
+        self._sinks[MASK].write(mask.astype("uint8") * 255)
+        self.moving += float(mask.mean())
+
+    def close(self) -> None:
+        """After the last frame."""
+        for sink in self._sinks.values():
+            sink.close()
+
+
+def _free(path: Path) -> Path:
+    """This name, or the first of mask-2.mkv, mask-3.mkv, … that is not taken: going on does not overwrite."""
+    number = 1
+    while path.exists():
+        number += 1
+        path = path.with_name(f"{path.stem.partition('-')[0]}-{number}{path.suffix}")
+    return path
+
+
+def separate_stream(frames: Any, separator: Separator, writer: Writer, output: Output) -> None:
+    """Every frame, and now and then a line that says how it goes."""
+    said = time.perf_counter()
+    for frame in frames:
+        background, mask = separator.update(frame)
+        writer.write(background, mask)
+        if time.perf_counter() - said > SAY_EVERY:
+            said = time.perf_counter()
+            state = "separating" if separator.ready else "learning"
+            output.say(f"{state}: frame {separator.count}, {mask.mean():.1%} moves")

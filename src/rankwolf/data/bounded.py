@@ -1,0 +1,110 @@
+"""Entries that are far out of scale, shown to passes as the largest size that is still in scale.
+
+A cell of 1e12 in a table of ones, or a fill value that nobody marked as missing, is an outlier like any other: S takes
+it, and L does not feel how far out it is. But it would make up nearly all of the norm and of the objective, relative to
+which everything is judged. The solution does not change when such an entry is replaced by a smaller one, as long as
+that is beyond |L| + λ_S; S is computed from the entries as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import scipy.sparse
+
+from rankwolf.data.tasks import Sums, Task
+from rankwolf.ground.arrays import Array
+
+S = TypeVar("S", bound=Sums)
+
+
+class Bounded(Task[S]):
+    """Another task, to which entries beyond ±``bound`` are shown as ±``bound``."""
+
+    def __init__(self, task: Task[S], bound: float) -> None:
+        self.task, self.bound = task, bound
+        self.depth, self.reads_data = task.depth, task.reads_data
+        self.writes_rows, self.large_sums = task.writes_rows, task.large_sums
+
+    @property
+    def label(self) -> str:
+        """That of the task."""
+        return self.task.label
+
+    def start(self) -> S:
+        """Those of the task."""
+        return self.task.start()
+
+    def visit(self, sums: S, tile: Array, *rows: Array) -> None:
+        """Bound the tile; it is copied only where something is out of scale."""
+        self.task.visit(sums, bounded(tile, self.bound), *rows)
+
+    def close(self, sums: S) -> None:
+        """As the task does."""
+        self.task.close(sums)
+
+
+def bounded(tile: Any, bound: float) -> Any:
+    """The tile, dense or sparse, with its entries clipped to ±``bound``."""
+    entries: Any = tile.data if isinstance(tile, scipy.sparse.csr_array) else tile
+    if not np.any(np.abs(entries) > bound):
+        return tile
+    clipped = np.clip(entries, -bound, bound)
+    if not isinstance(tile, scipy.sparse.csr_array):
+        return clipped
+    return scipy.sparse.csr_array((clipped, tile.indices, tile.indptr), shape=tile.shape, copy=False)
+
+
+@dataclass
+class ScaleSums(Sums):
+    """The largest magnitude in scale; in each column, and in the worst row, the share that is out of scale."""
+
+    largest: float
+    beyond: Array
+    observed: Array
+    worst_row: float
+
+    def add(self, other: ScaleSums) -> None:
+        """Counts are added, the others compared."""
+        self.largest, self.worst_row = max(self.largest, other.largest), max(self.worst_row, other.worst_row)
+        self.beyond, self.observed = self.beyond + other.beyond, self.observed + other.observed
+
+    @property
+    def is_strewn(self) -> bool:
+        """Whether what is out of scale is single cells: less than half of every row and column."""
+        columns = float(np.max(self.beyond / np.maximum(self.observed, 1.0), initial=0.0))
+        return max(columns, self.worst_row) < 0.5
+
+
+class FindScale(Task[ScaleSums]):
+    """Where entries beyond ``limit`` are, and the largest that is not."""
+
+    writes_rows = False
+
+    def __init__(self, limit: float, columns: int) -> None:
+        self.limit, self.columns = limit, columns
+
+    def start(self) -> ScaleSums:
+        """Zeros."""
+        return ScaleSums(0.0, np.zeros(self.columns), np.zeros(self.columns), 0.0)
+
+    def visit(self, sums: ScaleSums, tile: Any, *rows: Array) -> None:
+        """One tile."""
+        if isinstance(tile, scipy.sparse.csr_array):
+            entries, across = tile.data, np.asarray(tile.indices, np.int64)
+            down = np.repeat(np.arange(tile.shape[0]), np.diff(tile.indptr))
+        else:
+            down, across = np.nonzero(tile == tile)
+            entries = tile[down, across]
+        far = np.abs(entries) > self.limit
+        observed, beyond = np.bincount(down, minlength=1), np.bincount(down, far, minlength=1)
+        sums.add(
+            ScaleSums(
+                float(np.max(np.abs(entries), initial=0.0, where=~far)),
+                np.bincount(across, far, minlength=self.columns),
+                np.bincount(across, minlength=self.columns).astype(np.float64),
+                float(np.max(beyond / np.maximum(observed, 1))),
+            )
+        )

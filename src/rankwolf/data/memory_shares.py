@@ -1,0 +1,38 @@
+"""How a limit on the memory of the process is shared out between reading, row-aligned arrays and all the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rankwolf.ground.machine import available_memory, resident_memory
+
+# A proof by factorisation takes an n × n matrix, and is made for at most so many columns (rankwolf.run.certificate).
+EXACT_COLUMNS = 4096
+# What Python objects, tiles under way and small arrays take beside what is counted.
+SMALL_THINGS = 64 * 2**20
+# One part in so many is for reading.
+READING_SHARE = 4
+
+
+@dataclass(frozen=True)
+class MemoryShares:
+    """Bytes for slabs that are read, bytes for row-aligned arrays, and bytes that other things take already."""
+
+    reading: int
+    rows: int
+    taken: int
+
+    @classmethod
+    def of(cls, max_memory: int | None, columns: int, itemsize: int, n_threads: int) -> MemoryShares:
+        """The shares of ``max_memory`` bytes for the whole process; None stands for what is free now.
+
+        What the process holds already and the matrices of a proof are taken off first. Of the rest, one part in
+        ``READING_SHARE`` is for reading and a third for row-aligned arrays. What remains is for work on pieces of
+        them: L is orthogonalised in float64 at the end.
+        """
+        side = min(columns, EXACT_COLUMNS)
+        proof = side * side * (8 + itemsize * n_threads)
+        taken = resident_memory() + proof + SMALL_THINGS
+        total = resident_memory() + available_memory() if max_memory is None else max_memory
+        free = max(total - taken, 0)
+        return cls(free // READING_SHARE, free // 3, taken)

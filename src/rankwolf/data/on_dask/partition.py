@@ -1,0 +1,261 @@
+"""What happens on a worker: one partition of the matrix, the row-aligned arrays beside it, and orders that move them.
+
+The rows of a partition are changed in place, in the memory of one worker, so every change has a number. An order says
+which number it starts from. Rows that are not there yet (the worker is new, because another one died) answer
+:class:`Behind` instead of doing anything; rows that have already obeyed an order give the same answer again. So an
+order can be sent twice, and nothing is ever applied twice or left out.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from rankwolf.data.on_dask.process import working
+from rankwolf.data.source import Source
+from rankwolf.data.tasks import Sums, Task, size_of
+from rankwolf.data.tiles import make_tile
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.complaints import bad
+
+
+class RowSpec(NamedTuple):
+    """A row-aligned array: its name, width and type. It is zeros until an order writes to it."""
+
+    name: int
+    width: int
+    dtype: str
+
+
+class Work(Protocol):
+    """What an order does with a partition; ``part`` is what was sent for this partition alone."""
+
+    def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Any) -> Any:
+        """Work on the tiles and the arrays, which may be overwritten, and answer."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """``number`` of changes before this one; the arrays that it needs; names of those that nobody needs any more.
+
+    ``anywhere``: it brings all the arrays itself, so it can be obeyed whatever was before.
+    """
+
+    number: int
+    rows: tuple[RowSpec, ...]
+    writes: bool
+    released: tuple[int, ...] = ()
+    anywhere: bool = False
+
+
+@dataclass
+class PartitionRows:
+    """The row-aligned arrays of one partition, how often they were changed, and the answer to the last change."""
+
+    partition: int
+    number: int = 0
+    arrays: dict[int, Array] = field(default_factory=dict)
+    answer: Any = None
+
+    def __sizeof__(self) -> int:
+        return size_of(vars(self))
+
+
+@dataclass(frozen=True)
+class Behind:
+    """Partitions whose rows are older than an order: (partition, changes so far)."""
+
+    places: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive rows of the matrix as the solver sees it, in the stored type, and what was observed of them."""
+
+    data: Array
+    observed: Array | None
+
+    def __sizeof__(self) -> int:
+        return self.data.nbytes + (0 if self.observed is None else self.observed.nbytes)
+
+
+class PartitionTiles(Source):
+    """A block as a source of its own, which one thread works on; ``first`` is the number of its first row."""
+
+    in_memory = True
+
+    def __init__(self, block: Block, first: int, dtype: np.dtype[Any]) -> None:
+        rows, columns = block.data.shape
+        super().__init__((rows, columns), dtype, transposed=False, n_threads=1)
+        self.converts = block.observed is not None or block.data.dtype != dtype
+        self.first, self._block = first, block
+
+    def read(self, start: int, stop: int) -> Array:
+        """A tile."""
+        return self.read_user(slice(start, stop))
+
+    def read_user(self, rows: slice | Array, columns: slice | Array = slice(None)) -> Array:
+        """The same: a block lies as the solver sees it. ``columns`` may be numbers, too, where ``rows`` is a slice."""
+        data, observed = self._block.data, self._block.observed
+        return make_tile(
+            data[rows, columns], None if observed is None else observed[rows, columns], self.dtype
+        )
+
+
+def make_block(data: Any, observed: Any, shape: tuple[int, int], dtype: np.dtype[Any]) -> Block:
+    """Of what Dask's own task made: an array, masked or not, if it is what the dask.array said it would be.
+
+    Dask does not look: a block of another width would be read past its end, one of fewer rows would change the shape
+    of the result, and of complex numbers only the real parts would be seen.
+    """
+    if isinstance(data, np.ma.MaskedArray):
+        present = ~np.ma.getmaskarray(data)
+        observed = present if observed is None else present & observed
+        data = np.ma.getdata(data)
+    block = Block(np.asarray(data), None if observed is None else np.asarray(observed))
+    found = block.data
+    if found.shape != shape or found.dtype.kind not in "biuf" or not np.can_cast(found.dtype, dtype):
+        raise _not_declared("X", f"{dtype} of shape {shape}", f"{found.dtype} of shape {found.shape}")
+    if block.observed is not None and (block.observed.shape != shape or block.observed.dtype != np.bool_):
+        mask = block.observed
+        raise _not_declared("observed", f"bool of shape {shape}", f"{mask.dtype} of shape {mask.shape}")
+    return block
+
+
+def _not_declared(name: str, declared: str, found: str) -> ValueError:
+    rule = f"a dask.array whose blocks are what it declares, here {declared}"
+    return bad(
+        name, rule, found, remedy="Give map_blocks and from_delayed the right dtype, shape and chunks."
+    )
+
+
+def start_rows(partition: int, block: Block) -> PartitionRows:
+    """No arrays yet. The block is asked for, so that Dask puts them beside it."""
+    return PartitionRows(partition)
+
+
+def obey(
+    rows: PartitionRows,
+    work: Work,
+    part: Any,
+    first: int,
+    block: Block,
+    *,
+    order: Order,
+    dtype: np.dtype[Any],
+) -> Any:
+    """The one function that a pass runs on a worker, once for each partition."""
+    if order.writes and rows.number == order.number + 1 and not order.anywhere:
+        return rows.answer
+    if rows.number != order.number and not order.anywhere:
+        return Behind(((rows.partition, rows.number),))
+    height = block.data.shape[0]
+    arrays = []
+    for name, width, kind in order.rows:
+        known = rows.arrays.get(name)
+        arrays.append(np.zeros((height, width), kind) if known is None else known)
+    with working():
+        answer = work(PartitionTiles(block, first, dtype), arrays, part)
+    if order.writes:
+        kept = {} if order.anywhere else rows.arrays
+        rows.arrays = {name: array for name, array in kept.items() if name not in order.released}
+        rows.arrays.update({spec.name: array for spec, array in zip(order.rows, arrays, strict=True)})
+        rows.number, rows.answer = order.number + 1, answer
+    return answer
+
+
+def add_up(answers: Sequence[Any]) -> Any:
+    """Sums in the order of the partitions; where rows were behind, which ones."""
+    behind = [place for answer in answers if isinstance(answer, Behind) for place in answer.places]
+    if behind:
+        return Behind(tuple(behind))
+    total: Sums = copy.deepcopy(answers[0])  # Dask may ask for the same sum again
+    for answer in answers[1:]:
+        total.add(answer)
+    return total
+
+
+@dataclass(frozen=True)
+class RunTask:
+    """A pass over the tiles of a partition. ``part``: arrays that came from the client, by their place, or None."""
+
+    task: Task[Any]
+    places: tuple[int, ...] = ()
+
+    def __sizeof__(self) -> int:
+        return size_of(vars(self))
+
+    def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Any) -> Any:
+        """The sums."""
+        rows = list(arrays)
+        for place, array in zip(self.places, part or (), strict=True):
+            rows.insert(place, array)
+        return tiles.run(self.task, *rows)
+
+
+@dataclass(frozen=True)
+class MapRows:
+    """The last array becomes ``function`` of the others."""
+
+    function: Callable[..., Array]
+
+    def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Any) -> None:
+        """Nothing to answer."""
+        arrays[-1] = np.ascontiguousarray(self.function(*arrays[:-1]))
+
+
+class NumberRows:
+    """Row numbers of the whole matrix."""
+
+    def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Any) -> None:
+        """Nothing to answer."""
+        arrays[0] = np.arange(tiles.first, tiles.first + tiles.shape[0])[:, None]
+
+
+class FetchRows:
+    """The arrays themselves, or some rows of them. ``part``: a slice of this partition's rows."""
+
+    def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Any) -> list[Array]:
+        """Copies: a later pass may change the originals."""
+        return [array[part].copy() for array in arrays]
+
+
+class ReadRows:
+    """Entries of the matrix. ``part``: ranges of this partition's rows, and a slice or the numbers of columns."""
+
+    def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Any) -> list[Array]:
+        """A tile for each range."""
+        ranges, columns = part
+        return [tiles.read_user(slice(start, stop), columns) for start, stop in ranges]
+
+
+class PlaceRows:
+    """The arrays become what was sent for this partition."""
+
+    def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Any) -> None:
+        """Nothing to answer."""
+        arrays[:] = [np.array(array) for array in part]
+
+
+class FactorRows:
+    """Half of a tall QR: the second array becomes Q of the first; the answer is R."""
+
+    def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Any) -> Array:
+        """R has as many rows as the partition, at most as many as there are columns."""
+        arrays[1], triangle = np.linalg.qr(arrays[0].astype(np.float64))
+        return triangle
+
+
+@dataclass(frozen=True)
+class TurnRows:
+    """The other half: the second array becomes the first times the matrix that was sent for this partition."""
+
+    dtype: str
+
+    def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Array) -> None:
+        """Nothing to answer."""
+        arrays[1] = np.ascontiguousarray(arrays[0] @ part, self.dtype)

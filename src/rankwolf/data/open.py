@@ -1,0 +1,65 @@
+"""The one door: whatever a user hands in, as a source, checked before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rankwolf.data.in_memory import open_array
+from rankwolf.data.on_dask import open_dask
+from rankwolf.data.on_disk import open_stored
+from rankwolf.data.request import Request
+from rankwolf.data.source import Source
+from rankwolf.data.sparse import open_sparse
+from rankwolf.ground.complaints import bad
+
+Opener = Callable[[Any, Request], Source | None]
+# Who can open what. They are asked in this order, and the first that does not answer None has opened it; the last one
+# takes whatever NumPy makes an array of. A new kind of data is one more line here.
+STAYS_WHERE_IT_IS: tuple[Opener, ...] = (open_dask, open_stored)
+COMES_INTO_MEMORY: tuple[Opener, ...] = (open_sparse, open_array)
+# Largest entries whose fourth powers float64 can hold: the oracle squares products with GᵀG.
+SCALE = (1e-60, 1e60)
+
+
+def open_source(
+    X: Any, observed: Any = None, n_threads: int = 1, implicit: str = "missing", max_memory: int | None = None,
+    where: str = "decompose",
+) -> Source:  # fmt: skip
+    """Whatever ``X`` is, as a source; a source is given back as it is. The arguments are those of ``decompose``.
+
+    Nothing is copied but a sparse matrix that is not in sorted rows, and no entry is looked at:
+    :func:`check_source` does that. A ValueError that names ``where`` for what is no matrix of real numbers.
+    """
+    if isinstance(X, Source):
+        return X
+    request = Request(observed, n_threads, implicit, max_memory, where)
+    openers = STAYS_WHERE_IT_IS + COMES_INTO_MEMORY
+    return next(source for opener in openers if (source := opener(X, request)) is not None)
+
+
+def stays_where_it_is(X: Any) -> bool:
+    """Whether the source of ``X`` reads it from the disk or from workers, and not from the memory of this process."""
+    return any(opener(X, Request()) is not None for opener in STAYS_WHERE_IT_IS)
+
+
+def check_source(source: Source, where: str = "decompose") -> Source:
+    """The same source, when its entries are finite, of a sensible scale, and not all missing; else a ValueError.
+
+    One pass, unless the summary of the data is known already. The source is prepared for more of them, and the type of
+    its tiles is settled.
+    """
+    source.prepare()
+    summary = source.summary
+    if summary.infinite:
+        remedy = "NaN marks a missing entry."
+        raise bad("X", "finite where it is observed", f"{summary.infinite} infinite entries", where, remedy)
+    if summary.observed == 0:
+        raise bad("X", "observed in at least one entry", "nothing but missing entries", where)
+    if summary.largest and not SCALE[0] <= summary.largest <= SCALE[1]:
+        limits = (
+            f"of a scale between {SCALE[0]:g} and {SCALE[1]:g}, so that powers neither overflow nor vanish"
+        )
+        raise bad("X", limits, f"entries up to {summary.largest:.3g}", where, "Divide by a constant first.")
+    source.settle_type()
+    return source

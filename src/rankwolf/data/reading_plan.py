@@ -1,0 +1,107 @@
+"""How a stored matrix is read in passes: slabs of whole chunks that fit the memory, perhaps from a turned copy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+
+from rankwolf.data.memory_shares import READING_SHARE, MemoryShares
+from rankwolf.data.stored import Stored, turned_copy
+
+# What reading takes at least where the limit is not firm, beside the lines that a turned copy is made of.
+LEAST_READING = 16 * 2**20
+# Chunks along the longer side, at least, for them to be shared out among threads.
+FEWEST_GRAINS = 8
+
+
+@dataclass(frozen=True)
+class ReadingPlan:
+    """Lines of a slab, of which a whole number of ``grain``; slabs read ahead for each thread; threads."""
+
+    lines: int
+    grain: int
+    ahead: int
+    n_threads: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The matrix and its mask so that lines of the longer side are cheap to read, and how they are read."""
+
+    data: Stored
+    observed: Stored | None
+    plan: ReadingPlan
+    shares: MemoryShares
+
+
+def lay_out(
+    data: Stored, observed: Stored | None, axis: int, n_threads: int, itemsize: int, max_memory: int | None
+) -> Layout:
+    """How lines along ``axis`` are read within ``max_memory``: as they are stored, or turned where chunks lie across.
+
+    ``itemsize``: bytes of a number in a tile. A ValueError that says how much memory is enough where there is too
+    little.
+    """
+    columns = data.shape[1 - axis]
+    shares = MemoryShares.of(max_memory, columns, itemsize, n_threads)
+    if not data.firm_limit:
+        parts = [data] if observed is None else [data, observed]
+        least = LEAST_READING + int(sum(_bytes_across(part, axis) for part in parts))
+        shares = replace(shares, reading=max(shares.reading, least))
+    plan = _plan(data, observed, axis, n_threads, shares.reading)
+    if plan is None:
+        data, observed = _turned(data, observed, axis, shares, max_memory)
+        plan = _plan(data, observed, axis, n_threads, shares.reading)
+    if plan is None:  # not even a few lines
+        raise _too_little(data, 16.0 * columns * data.dtype.itemsize, shares, max_memory)
+    return Layout(data, observed, plan, shares)
+
+
+def _plan(
+    data: Stored, observed: Stored | None, axis: int, n_threads: int, most_bytes: int
+) -> ReadingPlan | None:
+    """Slabs of whole chunks that fit ``most_bytes``, with fewer threads where they must; None where none do."""
+    parts = [data] if observed is None else [data, observed]
+    rows, grain = data.shape[axis], max(part.grain(axis) for part in parts)
+    if grain > 1 and FEWEST_GRAINS * grain > rows:  # too few to share out among threads
+        return None
+    line_bytes = data.shape[1 - axis] * sum(part.dtype.itemsize for part in parts)
+    held_bytes = data.shape[1 - axis] * sum(part.dtype.itemsize * (1.0 + part.overhead) for part in parts)
+    best_bytes, readers = min(part.best_bytes(axis) for part in parts), min(part.readers for part in parts)
+    for threads, ahead in product(range(n_threads, 0, -1), range(readers, 0, -1)):
+        share = most_bytes / ((1 + ahead) * threads)
+        grains = min(int(share / (grain * held_bytes)), max(1, int(best_bytes / (grain * line_bytes))))
+        if grains:
+            lines = grain * grains
+            # Whole powers of two where nothing else counts: parts of a slab are then of one size.
+            return ReadingPlan(2 ** (lines.bit_length() - 1) if grain == 1 else lines, grain, ahead, threads)
+    return None
+
+
+def _turned(
+    data: Stored, observed: Stored | None, axis: int, shares: MemoryShares, max_memory: int | None
+) -> tuple[Stored, Stored | None]:
+    """Both in files that lie along ``axis``."""
+    parts = [data] if observed is None else [data, observed]
+    for part in parts:
+        along = 2.0 * (1.0 + part.overhead) * part.grain(axis) * part.shape[1 - axis] * part.dtype.itemsize
+        across = _bytes_across(part, axis)
+        if across > shares.reading:
+            raise _too_little(part, min(along, across), shares, max_memory)
+    turned = [turned_copy(part, axis, shares.reading) for part in parts]
+    return turned[0], None if observed is None else turned[1]
+
+
+def _bytes_across(part: Stored, axis: int) -> float:
+    """What it takes to turn a line of chunks that lies across."""
+    return (2.0 + part.overhead) * float(part.grain(1 - axis) * part.shape[axis] * part.dtype.itemsize)
+
+
+def _too_little(data: Stored, slab_bytes: float, shares: MemoryShares, max_memory: int | None) -> ValueError:
+    least = (shares.taken + READING_SHARE * slab_bytes) * 1.05
+    got = "less free memory" if max_memory is None else f"{max_memory / 1e6:,.0f} MB"
+    return ValueError(
+        f"The 'max_memory' parameter of decompose must be at least {least / 1e6:,.0f} MB for a matrix of shape "
+        f"{data.shape} in chunks of shape {(data.grain(0), data.grain(1))}. Got {got} instead. Raise it, or store the "
+        "matrix in smaller chunks."
+    )

@@ -1,0 +1,324 @@
+"""The one contract for data: a source reads tiles, and runs passes over them.
+
+A *pass* shows every tile once to a :class:`~rankwolf.data.tasks.Task`, together with the same rows of row-aligned
+arrays (:mod:`rankwolf.data.row_arrays`), which the task may overwrite, and adds up what the task collects. The order in
+which sums are added is fixed by the tiles alone, so the result does not depend on which thread was faster.
+
+Sources run passes over the longer side of the matrix where the storage leaves the choice. ``transposed`` says that the
+solver sees the transpose; what has ``user`` in its name counts rows and columns as the user does.
+
+Opening a source reads nothing: what the first pass needs done once is :meth:`Source.prepare`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from itertools import pairwise
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from rankwolf.data.bounded import Bounded
+from rankwolf.data.row_arrays import RowArrays
+from rankwolf.data.summary import Describe, Summary
+from rankwolf.data.tasks import S, Task
+from rankwolf.data.tiles import dense_with_nan, is_sparse, tile_type
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.blas import one_blas_thread
+from rankwolf.ground.deadline import Deadline, current
+from rankwolf.ground.low_rank import LowRank
+from rankwolf.ground.once import computed_once
+
+# A tile and its clipped copy should stay in a core's own cache (1 to 2 MB on current machines).
+TILE_BYTES = 1024 * 1024
+# Where each tile is converted it is one more array to keep, so that small matrices have smaller tiles. Large ones have
+# larger tiles: the threads wait for each other less.
+CONVERTED_TILE_BYTES, CONVERTED_TILES = (3 * TILE_BYTES // 4, 2 * TILE_BYTES), 128
+# Rows that a sample takes in a row.
+RUN = 8
+# Entries of a part, and of a block of whole rows, when the matrix is read as the user gave it: 8 and 32 MB of float64.
+PART_ENTRIES, BLOCK_ENTRIES = 2**20, 2**22
+# Short runs of rows that a fingerprint looks at.
+FINGERPRINT_RUNS = 16
+# Fixed, so that the order of additions does not depend on the number of threads.
+GROUPS = 32
+# Rows that are spread over a matrix which is not in memory: at most so many bytes of them, but not fewer than these.
+SAMPLE_BYTES, LEAST_ROWS = 2**27, 51
+# Outside this range squares of float32 numbers over- or underflow.
+SAFE_SINGLE = (1e-15, 1e15)
+
+
+class Source(RowArrays, ABC):
+    """Where the matrix lives. Subclasses say how tiles are read; running passes is the same for all of them.
+
+    ``stored`` is the type of the numbers as they are stored; tiles are float32 where that holds them all, else float64.
+    ``sparse``: the tiles are CSR arrays of the observed entries. Only tasks that work through
+    :func:`rankwolf.passes.clip_tile` can visit them, and a solver says so in ``takes``. ``in_memory``: reading
+    costs next to nothing. ``converts``: tiles are made, not shown as they lie. ``bound``: entries beyond it are shown
+    to passes as that large (:mod:`rankwolf.data.bounded`).
+    """
+
+    kind: str = "entries"
+    sparse: bool = False
+    in_memory: bool = False
+    bound: float = inf
+
+    def __init__(
+        self, shape: tuple[int, int], stored: np.dtype[Any], transposed: bool, n_threads: int
+    ) -> None:
+        super().__init__(shape, tile_type(stored))
+        self.stored, self.transposed, self.n_threads = stored, transposed, n_threads
+        self.passes, self.bytes_read, self.converts = 0, 0, False
+        self._stop = threading.Event()
+
+    @abstractmethod
+    def read(self, start: int, stop: int) -> Any:
+        """Rows ``start`` to ``stop`` of the matrix as the solver sees it, as one tile."""
+
+    @abstractmethod
+    def read_user(self, rows: slice | Array, columns: slice = slice(None)) -> Any:
+        """Some rows and columns of the matrix as the user gave it, as one tile.
+
+        ``rows`` is a slice, or an array of row numbers in ascending order.
+        """
+
+    def prepare(self) -> None:
+        """Do what passes need done once, if it is not done yet: load blocks, turn what lies across."""
+
+    # ------------------------------------------------------------ as the user sees it
+
+    @property
+    def user_shape(self) -> tuple[int, int]:
+        """(m, n) as the user counts."""
+        return self.shape[::-1] if self.transposed else self.shape
+
+    def as_user_sees(self, low_rank: LowRank) -> LowRank:
+        """An L that lies as the solver sees the matrix, turned to lie as the user does."""
+        return low_rank.T if self.transposed else low_rank
+
+    def as_solver_sees(self, low_rank: LowRank) -> LowRank:
+        """The other way round."""
+        return low_rank.T if self.transposed else low_rank
+
+    def read_user_rows(self, start: int, stop: int) -> Array:
+        """Rows of the matrix as the user gave it, as a dense array with NaN for missing."""
+        tile = self.read_user(slice(start, stop))
+        return dense_with_nan(tile) if is_sparse(tile) else np.asarray(tile)
+
+    def user_blocks(self) -> Iterator[Any]:
+        """Tiles of whole rows from top to bottom; of a sparse matrix all rows at once, for only its entries count."""
+        m, n = self.user_shape
+        step = m if self.sparse else max(1, BLOCK_ENTRIES // n)
+        for start in range(0, m, step):
+            yield self.read_user(slice(start, min(start + step, m)))
+
+    def user_parts(self) -> Iterator[tuple[slice, slice, Any]]:
+        """(rows, columns, tile) that make up the matrix, in the order of its storage; all but the last of one size."""
+        m, n = self.user_shape
+        step = max(1, PART_ENTRIES // n)
+        for start in range(0, m, step):
+            rows = slice(start, min(start + step, m))
+            yield rows, slice(0, n), self.read_user(rows)
+
+    def user_columns(self, most_rows: int, most_bytes: int) -> Iterator[tuple[slice, Array]]:
+        """(columns, entries) from left to right, dense with NaN, some columns at a time: for medians.
+
+        From all rows in memory; elsewhere from at most ``most_rows`` rows, spread evenly. A block has about
+        ``most_bytes`` bytes where the storage leaves the choice.
+        """
+        m, n = self.user_shape
+        if not self.in_memory:
+            yield slice(0, n), self.read_user(self.spread_rows(most_rows))
+            return
+        step = max(1, most_bytes // (max(1, m) * self.dtype.itemsize))
+        for start in range(0, n, step):
+            columns = slice(start, min(start + step, n))
+            tile = self.read_user(slice(0, m), columns)
+            yield columns, dense_with_nan(tile) if is_sparse(tile) else tile
+
+    def spread_rows(self, count: int) -> Array:
+        """The numbers of about ``count`` of the user's rows, spread evenly; fewer where wide rows must be fetched."""
+        m, n = self.user_shape
+        if not self.in_memory:
+            count = min(count, max(LEAST_ROWS, SAMPLE_BYTES // (8 * n)))
+        return np.unique(np.linspace(0, m - 1, count).astype(int))
+
+    # ------------------------------------------------------------ a few tiles, without a pass
+
+    def read_runs(self, runs: list[tuple[int, int]]) -> Iterator[Any]:
+        """Tiles at a few places, in ascending order; no pass."""
+        return (self.read(start, stop) for start, stop in runs)
+
+    def sample(self, count: int, rng: np.random.Generator) -> Array:
+        """``count`` rows or a few less, in short runs at random places, as one tall tile."""
+        starts = np.sort(rng.choice(self.shape[0] // RUN, max(1, count // RUN), replace=False)) * RUN
+        rows = np.vstack(list(self.read_runs([(start, start + RUN) for start in starts.tolist()])))
+        return rows if self.bound == inf else np.clip(rows, -self.bound, self.bound)
+
+    def fingerprint(self) -> str:
+        """A hash of the shape, the type and rows at a few places: tells other data from this, without a pass."""
+        digest = hashlib.sha256(repr((self.shape, self.transposed, self.sparse)).encode())
+        starts = np.unique(np.linspace(0, max(self.shape[0] - RUN, 0), FINGERPRINT_RUNS).astype(int))
+        runs = [(start, min(start + RUN, self.shape[0])) for start in starts.tolist()]
+        for tile in self.read_runs(runs):
+            arrays = (tile.data, tile.indices, tile.indptr) if self.sparse else (tile,)
+            for array in arrays:
+                digest.update(array.astype(array.dtype.newbyteorder("<")).tobytes())
+        return digest.hexdigest()
+
+    # ------------------------------------------------------------ passes
+
+    def tile_rows(self, depth: int = 0) -> int:
+        """How many rows make a tile."""
+        row_bytes = max(1, self.shape[1]) * self.dtype.itemsize
+        return int(max(8, 2 * depth, min(self._tile_bytes() // row_bytes, self.shape[0])))
+
+    def _tile_bytes(self) -> int:
+        if not self.converts:
+            return TILE_BYTES
+        least, most = CONVERTED_TILE_BYTES
+        return min(max(self.shape[0] * self.shape[1] * self.dtype.itemsize // CONVERTED_TILES, least), most)
+
+    def tiles(self, depth: int = 0) -> list[tuple[int, int]]:
+        """The row ranges of a pass."""
+        rows, step = self.shape[0], self.tile_rows(depth)
+        return [(start, min(start + step, rows)) for start in range(0, rows, step)]
+
+    def groups(self, depth: int, count: int) -> list[list[tuple[int, int]]]:
+        """The tiles of a pass in at most ``count`` groups of neighbours, each of which has its own sums."""
+        tiles = self.tiles(depth)
+        count = min(count, len(tiles))
+        bounds = [len(tiles) * k // count for k in range(count + 1)] if count else [0]
+        return [tiles[a:b] for a, b in pairwise(bounds)]
+
+    def stream(self, tiles: list[tuple[int, int]]) -> Generator[Array, None, None]:
+        """The tiles of a pass, or of a part of it, in their order; a place to read ahead."""
+        for start, stop in tiles:
+            yield self.read(start, stop)
+
+    def run(self, task: Task[S], *rows: Any) -> S:
+        """One pass: show every tile to ``task``, with the same rows of the row-aligned ``rows``; return the sums."""
+        current().check()
+        self.prepare()
+        self.passes += 1
+        total: S | None = None
+        for sums in self._groups(self.in_scale(task), rows):
+            if total is None:
+                total = sums
+            else:
+                total.add(sums)
+        return task.start() if total is None else total
+
+    def in_scale(self, task: Task[S]) -> Task[S]:
+        """The task, shown nothing beyond ``bound``, unless it wants to see everything as it is."""
+        return task if self.bound == inf or task.sees_all else Bounded(task, self.bound)
+
+    def set_bound(self, bound: float) -> None:
+        """Show entries beyond ±``bound`` as ±``bound`` from now on; the summary is made anew."""
+        self.bound = bound
+        vars(self).pop("summary", None)
+
+    def take_over(self, summary: Summary) -> None:
+        """What an earlier run has found out about this very data, so that a file need not be read for it."""
+        self.bound, vars(self)["summary"] = summary.bound, summary
+
+    def _groups(self, task: Task[S], rows: tuple[Array, ...]) -> Iterator[S]:
+        if task.large_sums:
+            parts = [_quartered(part) for part in self.groups(task.depth, self.n_threads)]
+        else:
+            parts = self.groups(task.depth, GROUPS)
+
+        # A task that writes nothing can be given up between two tiles.
+        limit = Deadline(None) if task.writes_rows else current()
+
+        def visit(part: list[tuple[int, int]]) -> S:
+            sums = task.start()
+            tiles = self.stream(part) if task.reads_data else self._without_columns(part)
+            with closing(tiles):
+                for start, stop in part:
+                    if self._stop.is_set():
+                        break
+                    limit.check()
+                    task.visit(sums, next(tiles), *(array[start:stop] for array in rows))
+                    self.workspace.give_back(start, stop)
+            task.close(sums)
+            return sums
+
+        self._stop.clear()
+        if self.n_threads == 1 or len(parts) < 2:
+            yield from map(visit, parts)
+            return
+        try:
+            yield from self._pool.map(visit, parts)
+        except BaseException:  # Ctrl-C as well: tiles under way end, the others do not start
+            self._stop.set()
+            raise
+
+    def _without_columns(self, tiles: list[tuple[int, int]]) -> Generator[Array, None, None]:
+        for start, stop in tiles:
+            yield np.empty((stop - start, 0), self.dtype)
+
+    @computed_once
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self.n_threads, thread_name_prefix="rankwolf")
+
+    @contextmanager
+    def one_blas_thread(self) -> Iterator[None]:
+        """A context for work on tiles and between passes, in which BLAS keeps to one thread.
+
+        At its end the source's own threads go home: a result that is kept keeps its source.
+        """
+        try:
+            with one_blas_thread():
+                yield
+        finally:
+            self.rest()
+
+    def rest(self) -> None:
+        """End the threads that are waiting for work; the next pass starts new ones."""
+        pool = vars(self).pop("_pool", None)
+        if pool is not None:
+            pool.shutdown(wait=False)
+
+    # ------------------------------------------------------------ what the first pass finds
+
+    @computed_once
+    def summary(self) -> Summary:
+        """Norm, counts and largest entry, from one pass, made when first asked for; may be set where it is known."""
+        return replace(self.run(Describe()).summary(), bound=self.bound)
+
+    @property
+    def fully_observed(self) -> bool:
+        """Whether Ω is every entry."""
+        return self.summary.observed == self.shape[0] * self.shape[1]
+
+    @property
+    def observed_fraction(self) -> float:
+        """ρ = |Ω| / (mn)."""
+        return self.summary.observed / (self.shape[0] * self.shape[1])
+
+    def settle_type(self) -> None:
+        """Make tiles float64 where the data is float32 and squares of its numbers would over- or underflow."""
+        if self.dtype == np.float32 and self.stored.newbyteorder("=") == np.float32:
+            scale = self.summary.largest
+            if scale and not SAFE_SINGLE[0] < scale < SAFE_SINGLE[1]:
+                self.use_type(np.dtype(np.float64))
+
+    def use_type(self, dtype: np.dtype[Any]) -> None:
+        """Make tiles of this type from now on."""
+        self.dtype = dtype
+
+
+def _quartered(tiles: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    finer = []
+    for start, stop in tiles:
+        step = -(-(stop - start) // 4)
+        finer += [(first, min(first + step, stop)) for first in range(start, stop, step)]
+    return finer

@@ -1,0 +1,158 @@
+"""Sparse matrices: stored entries are the observed ones (ratings), or the others are observed zeros (counts).
+
+:class:`SparseObserved` has tiles that are sparse themselves; a pass costs what is stored, times the rank.
+:class:`SparseZeros` makes dense tiles on the fly: every entry is data, so a pass costs m·n, and memory stays a tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from rankwolf.data.request import Request
+from rankwolf.data.source import Source
+from rankwolf.data.tiles import dense_with_nan, is_sparse, tile_type
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.complaints import bad
+
+# Stored entries of a tile: work for some milliseconds, and much more than the n × r factor that each tile reads.
+TILE_ENTRIES = 2**19
+
+
+def ordered_rows(matrix: Any, dtype: np.dtype[Any]) -> scipy.sparse.csr_array:
+    """A CSR array in ``dtype`` with sorted indices and one entry for each place; the caller's matrix is not changed.
+
+    Entries that are stored twice are added up, as everywhere in SciPy. Stored zeros stay: they are observed.
+    """
+    rows = scipy.sparse.csr_array(matrix)
+    # A wrong index is a crash inside a product, not an error: look before.
+    rows.check_format(full_check=True)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return scipy.sparse.csr_array(rows.astype(dtype, copy=False))
+
+
+class SparseObserved(Source):
+    """The stored entries of a sparse matrix are the observed ones; NaN among them is not observed either.
+
+    A tile is a CSR array. Memory: one copy of the matrix where it has to be turned, sorted or converted.
+    """
+
+    kind = "sparse entries"
+    sparse = True
+    in_memory = True
+
+    def __init__(self, matrix: Any, n_threads: int) -> None:
+        m, n = (int(side) for side in matrix.shape)
+        super().__init__((n, m) if m < n else (m, n), tile_type(matrix.dtype), m < n, n_threads)
+        self._rows = _observed_only(ordered_rows(matrix.T if m < n else matrix, self.dtype))
+
+    def read(self, start: int, stop: int) -> Any:
+        """A tile of the long side: views of what is stored."""
+        rows = self._rows
+        first, last = int(rows.indptr[start]), int(rows.indptr[stop])
+        pointers = rows.indptr[start : stop + 1] - first
+        parts = (rows.data[first:last], rows.indices[first:last], pointers)
+        return scipy.sparse.csr_array(parts, shape=(stop - start, self.shape[1]), copy=False)
+
+    def read_user(self, rows: slice | Array, columns: slice = slice(None)) -> Any:
+        """A part as the user counts, sparse. Of a wide matrix this looks at every stored entry."""
+        stored: Any = self._rows
+        return stored[columns, rows].T.tocsr() if self.transposed else stored[rows, columns]
+
+    def changed(self, change: Callable[[Any], Any]) -> SparseObserved:
+        """The source of ``change(M)``, M lying as the solver sees it; the places are shared, the entries are new."""
+        return self._like(change(self._rows), self.shape, self.transposed)
+
+    def use_type(self, dtype: np.dtype[Any]) -> None:
+        """Convert what is stored."""
+        super().use_type(dtype)
+        self._rows = scipy.sparse.csr_array(self._rows.astype(dtype))
+
+    def densest(self, side: int) -> Array:
+        """The rows and columns with the most entries, ``side`` of each at most, dense with NaN."""
+        counts = np.bincount(self._rows.indices, minlength=self.shape[1])
+        columns = np.sort(np.argsort(counts, kind="stable")[::-1][:side])
+        part = self._rows[:, columns]
+        rows = np.sort(np.argsort(np.diff(part.indptr), kind="stable")[::-1][:side])
+        return dense_with_nan(part[rows])
+
+    def by_columns(self) -> SparseObserved:
+        """The transpose, stored by its own rows: what a step over the columns reads."""
+        return self._like(self._rows.T.tocsr(), self.shape[::-1], not self.transposed)
+
+    def _like(self, rows: Any, shape: tuple[int, int], transposed: bool) -> SparseObserved:
+        """A source of rows that are in order already."""
+        made = object.__new__(SparseObserved)
+        Source.__init__(made, shape, self.dtype, transposed, self.n_threads)
+        made._rows = rows
+        made.bound = self.bound
+        return made
+
+    def tiles(self, depth: int = 0) -> list[tuple[int, int]]:
+        """Row ranges with about as many stored entries each."""
+        rows = self.shape[0]
+        wanted = max(TILE_ENTRIES, 8 * self.shape[1])
+        count = max(1, min(rows, -(-int(self._rows.nnz) // wanted)))
+        goals = np.linspace(0, self._rows.nnz, count + 1)[1:-1]
+        cuts = np.searchsorted(self._rows.indptr, goals)
+        bounds = np.unique(np.concatenate([[0], cuts, [rows]])).tolist()
+        return list(pairwise(bounds))
+
+
+class SparseZeros(Source):
+    """A sparse matrix whose other entries are observed zeros: dense tiles, made one at a time."""
+
+    in_memory = True
+
+    def __init__(self, matrix: Any, n_threads: int) -> None:
+        m, n = (int(side) for side in matrix.shape)
+        super().__init__((n, m) if m < n else (m, n), tile_type(matrix.dtype), m < n, n_threads)
+        self._rows = ordered_rows(matrix.T if m < n else matrix, self.dtype)
+
+    def read(self, start: int, stop: int) -> Array:
+        """A tile of the long side."""
+        tile: Array = self._rows[start:stop].toarray()
+        return tile
+
+    def read_user(self, rows: slice | Array, columns: slice = slice(None)) -> Array:
+        """A part as the user counts. Of a wide matrix this looks at every stored entry."""
+        stored: Any = self._rows
+        if not self.transposed:
+            return np.asarray(stored[rows, columns].toarray())
+        return np.ascontiguousarray(stored[columns, rows].toarray().T)
+
+    def use_type(self, dtype: np.dtype[Any]) -> None:
+        """Convert what is stored."""
+        super().use_type(dtype)
+        self._rows = scipy.sparse.csr_array(self._rows.astype(dtype))
+
+
+def open_sparse(X: Any, request: Request) -> Source | None:
+    """A scipy.sparse matrix or array of any format; it is copied where it is not in sorted rows of float numbers."""
+    if not is_sparse(X):
+        return None
+    request.check_matrix(X.shape, X.dtype)
+    if request.observed is not None:
+        got, remedy = type(request.observed).__name__, "Its stored entries are the observed ones."
+        raise bad("observed", "None for a sparse matrix", got, request.where, remedy)
+    try:
+        return (SparseObserved if request.implicit == "missing" else SparseZeros)(X, request.n_threads)
+    except (ValueError, IndexError) as error:
+        got = f"one that is damaged ({error})"
+        raise bad("X", "a sparse matrix whose indices are in order", got, request.where) from error
+
+
+def _observed_only(rows: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+    """The same without entries that are NaN."""
+    missing = np.isnan(rows.data)
+    if not missing.any():
+        return rows
+    counts = np.concatenate([[0], np.cumsum(~missing)])
+    parts = (rows.data[~missing], rows.indices[~missing], counts[rows.indptr])
+    return scipy.sparse.csr_array(parts, shape=rows.shape)

@@ -1,0 +1,60 @@
+"""Which things are matrices on the disk: memory maps, HDF5 datasets, Zarr arrays, and lists of these or of files.
+
+h5py and zarr are not imported here: whoever hands in a dataset has imported them.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import Any
+
+import numpy as np
+
+from rankwolf.data.raw_chunks import RawChunks, is_raw
+from rankwolf.data.stored import Dataset, MappedArray, Stacked, Stored
+from rankwolf.files import Address, open_dataset, read_matrix
+
+
+def as_stored(X: Any) -> Stored | None:
+    """A memory map, an HDF5 dataset, a Zarr array, or a list of these or of files, one below the other; else None."""
+    if isinstance(X, Stored):
+        return X
+    if isinstance(X, np.memmap) and isinstance(mapped := getattr(X, "_mmap", None), mmap.mmap):
+        # Pages of a copy-on-write map may hold what is nowhere else.
+        return MappedArray(X, None if X.mode == "c" else mapped)
+    if _class_of(X) == ("h5py", "Dataset"):
+        if X.shape is None:
+            raise ValueError(f"The HDF5 dataset {X.name!r} is empty: it has a type but no shape.")
+        return Dataset(X)
+    if _class_of(X) == ("zarr", "Array"):
+        return RawChunks(X) if is_raw(X) else Dataset(X)
+    if isinstance(X, list | tuple) and X and all(_is_storable(item) for item in X):
+        return _stack([item for item in (as_stored(_opened(item)) for item in X) if item is not None])
+    return None
+
+
+def _class_of(X: Any) -> tuple[str, str]:
+    return type(X).__module__.partition(".")[0], type(X).__name__
+
+
+def _is_storable(item: Any) -> bool:
+    kinds = (("h5py", "Dataset"), ("zarr", "Array"))
+    return isinstance(item, str | os.PathLike | np.memmap) or _class_of(item) in kinds
+
+
+def _opened(item: Any) -> Any:
+    """A file as what it holds; what is open already as it is."""
+    if not isinstance(item, str | os.PathLike):
+        return item
+    return read_matrix(item).values if Address.parse(item).path.suffix == ".npy" else open_dataset(item)
+
+
+def _stack(parts: list[Stored]) -> Stored:
+    shapes = [part.shape for part in parts]
+    if any(len(shape) != 2 for shape in shapes) or len({shape[1] for shape in shapes}) > 1:
+        raise ValueError(
+            "The 'X' parameter of decompose must be files of matrices with the same number of columns, which are put "
+            f"one below the other. Got shapes {', '.join(map(str, shapes[:8]))} instead."
+        )
+    return parts[0] if len(parts) == 1 else Stacked(parts)

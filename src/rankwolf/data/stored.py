@@ -1,0 +1,240 @@
+"""Matrices that stay where they are stored: memory maps, HDF5 datasets, Zarr arrays, several of these below each other.
+
+One contract, :class:`Stored`: read a block, and say in which portions reading is cheap. Neither h5py nor zarr is
+imported here: whoever hands in a dataset has imported them.
+"""
+
+from __future__ import annotations
+
+import mmap
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rankwolf.data.scratch_files import give_back, mapped_file
+from rankwolf.ground.arrays import Array
+
+# Pieces of a file that are read at about the speed of the disk even where they do not follow each other.
+PIECE_BYTES = 64 * 1024
+# Long enough for a disk to be at its best, short enough for two seconds to end a run on a slow one.
+PORTION_BYTES = 32 * 2**20
+
+
+class Stored(ABC):
+    """A two-dimensional array somewhere.
+
+    ``overhead``: bytes of memory that reading takes beside what is read, for each byte of that. ``readers``: how many
+    threads may read at a time, and are of use. ``scratch``: the folder for a turned copy; None is TMPDIR.
+    ``firm_limit``: whether a limit on the memory that is too small is refused, or the least that works is taken.
+    """
+
+    overhead: float = 1.0
+    readers: int = 1
+    scratch: Path | None = None
+    firm_limit: bool = True
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+        self.shape: tuple[int, ...] = tuple(int(side) for side in shape)
+        self.dtype = np.dtype(dtype)
+
+    @abstractmethod
+    def read(self, rows: slice, columns: slice) -> Array:
+        """A block, in the stored type, as an array of its own."""
+
+    @abstractmethod
+    def grain(self, axis: int) -> int:
+        """How many rows (axis 0) or columns (axis 1) have to be read together so that nothing is read twice."""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the whole matrix."""
+        return self.shape[0] * self.shape[1] * int(self.dtype.itemsize)
+
+    def best_bytes(self, axis: int) -> int:
+        """The size in bytes of a block of lines along ``axis`` that is best read at once."""
+        return PORTION_BYTES
+
+    def lines(self, axis: int, start: int, stop: int) -> Array:
+        """Rows ``start`` to ``stop``; for axis 1 columns, as the rows of what is returned."""
+        if axis == 0:
+            return self.read(slice(start, stop), slice(0, self.shape[1]))
+        return self.read(slice(0, self.shape[0]), slice(start, stop)).T
+
+    def __getitem__(self, rows: slice) -> Array:
+        start, stop, step = rows.indices(self.shape[0])
+        if step != 1:
+            raise ValueError(f"A stored matrix gives consecutive rows. Got a step of {step} instead.")
+        return self.lines(0, start, max(start, stop))
+
+    def portions(self) -> Iterator[tuple[slice, slice]]:
+        """Places of blocks of whole chunks, band by band, that cover the matrix; no chunk is in two of them."""
+        (m, n), (high, wide) = self.shape, (self.grain(0), self.grain(1))
+        most = PORTION_BYTES // self.dtype.itemsize
+        width = n if high * n <= most else min(n, wide * max(1, most // (high * wide)))
+        height = high * max(1, most // (high * width))
+        for top in range(0, m, height):
+            for left in range(0, n, width):
+                yield slice(top, min(top + height, m)), slice(left, min(left + width, n))
+
+    def rows(self, numbers: Array, found: Array | None = None, mapped: mmap.mmap | None = None) -> Array:
+        """Some rows, by their numbers in ascending order; chunks that hold none of them are not read.
+
+        Into ``found`` where that is given, which may be a map of a file.
+        """
+        if found is None:
+            found = np.empty((numbers.size, self.shape[1]), self.dtype)
+        for rows, columns in self.portions():
+            first, last = np.searchsorted(numbers, (rows.start, rows.stop))
+            if first < last:
+                found[first:last, columns] = self.read(rows, columns)[numbers[first:last] - rows.start]
+                if mapped is not None:
+                    give_back(mapped, 0, found.nbytes)
+        return found
+
+
+class MappedArray(Stored):
+    """An array, usually a memory map: pages are asked for in advance, copied, and given back."""
+
+    def __init__(self, array: Array, mapped: mmap.mmap | None = None) -> None:
+        super().__init__(array.shape, array.dtype)
+        self._array: Array = np.asarray(array)
+        self._mapped = mapped
+        # The address where the map starts, which is where madvise counts from.
+        self._origin = 0 if mapped is None else np.frombuffer(mapped, np.uint8).ctypes.data
+
+    def grain(self, axis: int) -> int:
+        """1 along the way the array lies, else enough for a piece of the disk's liking."""
+        strides = [abs(stride) for stride in self._array.strides]
+        return 1 if strides[axis] >= strides[1 - axis] else max(1, PIECE_BYTES // self.dtype.itemsize)
+
+    def read(self, rows: slice, columns: slice) -> Array:
+        """A copy, in the order of the original."""
+        if self._mapped is not None and _length(self._mapped) < len(self._mapped):
+            # Touching what is gone would end the process by SIGBUS.
+            raise ValueError(
+                f"The file of the matrix has become shorter; rows from {rows.start} on cannot be read."
+            )
+        part = self._array[rows, columns]
+        first, last = np.lib.array_utils.byte_bounds(part)
+        self._announce(first, last, part.nbytes)
+        block = part.copy(order="K")
+        if self._mapped is not None:
+            give_back(self._mapped, first - self._origin, last - self._origin)
+        return block
+
+    def _announce(self, first: int, last: int, size: int) -> None:
+        """Tell the system which pages come, in one piece: page by page it would read small pieces."""
+        if self._mapped is None or last - first > 2 * size:
+            return
+        start = (first - self._origin) // mmap.PAGESIZE * mmap.PAGESIZE
+        with suppress(ValueError, OSError, AttributeError):
+            self._mapped.madvise(mmap.MADV_WILLNEED, start, last - self._origin - start)
+
+
+def _length(mapped: mmap.mmap) -> int:
+    """Of the file behind a map, now; that of the map where there is no file."""
+    try:
+        return mapped.size()
+    except OSError:
+        return len(mapped)
+
+
+class Dataset(Stored):
+    """An HDF5 dataset or a Zarr array, which are read alike; each chunk is decoded once when blocks are aligned."""
+
+    overhead = 2.0  # chunks before they are decoded, and the block that they are copied into
+
+    def __init__(self, dataset: Any) -> None:
+        super().__init__(dataset.shape, dataset.dtype)
+        self._dataset = dataset
+        # Zarr may pack several chunks into one object, a shard, which is then what is read as a whole.
+        self._chunks = getattr(dataset, "shards", None) or dataset.chunks
+
+    def grain(self, axis: int) -> int:
+        """The side of a chunk; a dataset without chunks lies row by row."""
+        if self._chunks is not None:
+            return max(1, min(int(self._chunks[axis]), self.shape[axis]))
+        return 1 if axis == 0 else max(1, PIECE_BYTES // self.dtype.itemsize)
+
+    def read(self, rows: slice, columns: slice) -> Array:
+        """A block; a ValueError that names the place where a chunk is damaged."""
+        try:
+            return self._block(rows, columns)
+        except (KeyboardInterrupt, MemoryError):
+            raise
+        except Exception as error:  # a damaged chunk fails in as many ways as there are filters
+            place = f"rows {rows.start} to {rows.stop}"
+            raise ValueError(f"The matrix on the disk is damaged at {place}: {error}") from error
+
+    def _block(self, rows: slice, columns: slice) -> Array:
+        return np.asarray(self._dataset[rows, columns])
+
+
+class Stacked(Stored):
+    """Several of them, one below the other (axis 0) or one beside the other (axis 1), with one type."""
+
+    def __init__(self, parts: Sequence[Stored], axis: int = 0) -> None:
+        sides = [0, 0]
+        sides[axis] = sum(part.shape[axis] for part in parts)
+        sides[1 - axis] = parts[0].shape[1 - axis]
+        super().__init__((sides[0], sides[1]), np.result_type(*[part.dtype for part in parts]))
+        self._parts, self._axis = list(parts), axis
+        self._bounds = np.concatenate([[0], np.cumsum([part.shape[axis] for part in parts])]).tolist()
+        self.overhead = max(part.overhead for part in parts) + 1.0
+        self.readers = min(part.readers for part in parts)
+
+    def grain(self, axis: int) -> int:
+        """The largest of the parts'; where parts meet inside a chunk, that chunk is read twice."""
+        return max(part.grain(axis) for part in self._parts)
+
+    def best_bytes(self, axis: int) -> int:
+        """The smallest of the parts'."""
+        return min(part.best_bytes(axis) for part in self._parts)
+
+    def read(self, rows: slice, columns: slice) -> Array:
+        """From every part that the block meets."""
+        wanted = (rows, columns)
+        along, across = wanted[self._axis], wanted[1 - self._axis]
+        blocks = []
+        for part, (first, last) in zip(self._parts, pairwise(self._bounds), strict=True):
+            start, stop = max(along.start, first), min(along.stop, last)
+            if start < stop:
+                inner = slice(start - first, stop - first)
+                blocks.append(part.read(inner, across) if self._axis == 0 else part.read(across, inner))
+        if len(blocks) == 1:
+            return blocks[0].astype(self.dtype, copy=False)
+        return np.concatenate(blocks, axis=self._axis, dtype=self.dtype)
+
+
+def turned_copy(data: Stored, axis: int, most_bytes: int) -> Stored:
+    """The same matrix in a scratch file, so that lines along ``axis`` are cheap to read, in the stored type.
+
+    The original is read once, in slabs along the other axis. Each slab is turned in memory and written in one piece; a
+    line is then read from one place in each slab, of at least ``PIECE_BYTES`` when some hundreds are read together.
+    """
+    other = 1 - axis
+    line_bytes = data.shape[axis] * data.dtype.itemsize
+    grain = data.grain(other)
+    step = grain * max(1, int(most_bytes / (2.0 + data.overhead)) // (line_bytes * grain))
+    mapped = mapped_file(
+        data.shape[0] * data.shape[1] * data.dtype.itemsize, "the matrix, turned", data.scratch
+    )
+    flat = np.frombuffer(mapped, data.dtype)
+    parts: list[Stored] = []
+    position = 0
+    for start in range(0, data.shape[other], step):
+        stop = min(start + step, data.shape[other])
+        shape = (data.shape[axis], stop - start)
+        size = shape[0] * shape[1]
+        block = flat[position : position + size].reshape(shape)
+        block[...] = data.lines(other, start, stop).T
+        offset = position * data.dtype.itemsize
+        give_back(mapped, offset, offset + block.nbytes)
+        parts.append(MappedArray(block if axis == 0 else block.T, mapped))
+        position += size
+    return Stacked(parts, axis=other)

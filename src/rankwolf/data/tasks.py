@@ -1,0 +1,84 @@
+"""What a pass does: a :class:`Task` visits every tile of a matrix once and adds to its :class:`Sums`.
+
+A *tile* is a few consecutive rows of the matrix as a C-contiguous float array in which **NaN marks what was not
+observed**, or a CSR array of the observed entries where the source is sparse. A tile may be a view of the caller's
+data: a task never writes into it.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any, Generic, Self, TypeVar
+
+import numpy as np
+
+from rankwolf.ground.arrays import Array
+
+
+@dataclass
+class Sums:
+    """What a pass adds up: every field is a number, an array or a list, which know ``+``."""
+
+    def add(self, other: Self) -> None:
+        """Add another group's sums to these."""
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+
+    def collect(self, numbers: Iterable[float]) -> None:
+        """Add what a kernel returned to the first fields, in their order."""
+        for field, number in zip(fields(self), numbers, strict=False):
+            setattr(self, field.name, getattr(self, field.name) + number)
+
+    def __sizeof__(self) -> int:
+        """Bytes with its arrays: Dask's scheduler asks before it moves things."""
+        return size_of(vars(self))
+
+
+S = TypeVar("S", bound=Sums)
+
+
+class Task(ABC, Generic[S]):
+    """What one pass does with one tile. Broadcast arrays are its attributes; it must be safe to share by threads.
+
+    ``depth`` is the number of columns that products with the tile have: a deep task gets taller tiles, so that adding
+    up its n × depth sums costs little beside the products. A task that only looks at row-aligned arrays says so with
+    ``reads_data`` and is shown tiles without columns; one that overwrites none of them says so with ``writes_rows``.
+    One with ``large_sums`` gets as few of them as there are threads, and tiles of a quarter of the height, because
+    memory is short then. One that ``sees_all`` is shown also what is out of scale as it is.
+    """
+
+    depth: int = 0
+    reads_data: bool = True
+    writes_rows: bool = True
+    large_sums: bool = False
+    sees_all: bool = False
+
+    @property
+    def label(self) -> str:
+        """What a dashboard calls it: ``hybrid_pass`` for HybridPass."""
+        return re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
+
+    @abstractmethod
+    def start(self) -> S:
+        """Sums with nothing added yet."""
+
+    @abstractmethod
+    def visit(self, sums: S, tile: Array, *rows: Array) -> None:
+        """Work on one tile and the same rows of the row-aligned arrays; add to ``sums``."""
+
+    def close(self, sums: S) -> None:
+        """Called once after the last tile of a group, for a task that gathers tiles before it works on them."""
+
+
+def size_of(value: Any) -> int:
+    """Bytes of the arrays in a tree of containers, sums and tasks, and a little for everything else."""
+    if isinstance(value, np.ndarray):
+        return int(value.nbytes)
+    if isinstance(value, dict):
+        return sum(map(size_of, value.values())) + 64
+    if isinstance(value, list | tuple):
+        return sum(map(size_of, value)) + 64
+    return size_of(vars(value)) if isinstance(value, Sums | Task) else 32

@@ -1,0 +1,71 @@
+"""Working memory that a source hands out: in memory while it fits, beyond that in scratch files."""
+
+from __future__ import annotations
+
+import mmap
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rankwolf.data.scratch_files import give_back, mapped_file
+from rankwolf.ground.arrays import Array
+
+
+@dataclass(frozen=True)
+class _InFile:
+    mapped: mmap.mmap
+    row_bytes: int
+
+
+class Workspace:
+    """Row-aligned arrays, such as the factor U or a residual.
+
+    Together they take at most ``most_bytes`` of memory (None: no limit); the others are maps of files in TMPDIR, whose
+    pages are given back as a pass goes on.
+    """
+
+    def __init__(self, most_bytes: int | None = None) -> None:
+        self._most_bytes, self._in_memory = most_bytes, 0
+        self._files: dict[int, _InFile] = {}
+        self._sizes: dict[int, int] = {}
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether arrays are counted."""
+        return self._most_bytes is not None
+
+    def zeros(self, shape: tuple[int, int], dtype: Any) -> Array:
+        """A new array of zeros."""
+        dtype = np.dtype(dtype)
+        size = shape[0] * shape[1] * dtype.itemsize
+        if self._most_bytes is None or not size:
+            return np.zeros(shape, dtype)
+        if self._in_memory + size <= self._most_bytes:
+            array = np.zeros(shape, dtype)
+            self._in_memory += size
+            self._sizes[id(array)] = size
+            weakref.finalize(array, self._forget, id(array))
+            return array
+        mapped = mapped_file(size, "working arrays")
+        array = np.frombuffer(mapped, dtype).reshape(shape)
+        self._files[id(array)] = _InFile(mapped, shape[1] * dtype.itemsize)
+        weakref.finalize(array, self._files.pop, id(array), None)
+        return array
+
+    def owns(self, array: Any) -> bool:
+        """Whether this array counts here; none do where there is no limit."""
+        return id(array) in self._sizes or id(array) in self._files
+
+    def is_in_file(self, array: Any) -> bool:
+        """Whether this array was too large for the memory."""
+        return id(array) in self._files
+
+    def give_back(self, start: int, stop: int) -> None:
+        """Rows ``start`` to ``stop`` are not needed for now."""
+        for file in list(self._files.values()):
+            give_back(file.mapped, start * file.row_bytes, stop * file.row_bytes)
+
+    def _forget(self, name: int) -> None:
+        self._in_memory -= self._sizes.pop(name)

@@ -1,0 +1,155 @@
+"""Zip files of NumPy arrays, as ``np.savez`` writes them: ``.npz``, saved results, checkpoints.
+
+Nothing is unpickled. A member is read when it is asked for, after its header has been held against its size and its
+size against the memory; a member that nobody asks for costs nothing.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from math import prod
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from rankwolf.files.address import Address
+from rankwolf.files.claims import REAL_KINDS, Budget
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.whole import Name
+
+# np.savez writes no others, and the readers of others inflate without a limit.
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+# Of words: a description in JSON, with a record for each iteration.
+MOST_TEXT = 64 * 2**20
+
+
+class Header(NamedTuple):
+    """What the first bytes of an array in NumPy's format say."""
+
+    shape: tuple[int, ...]
+    fortran_order: bool
+    dtype: np.dtype[Any]
+
+    @property
+    def nbytes(self) -> int:
+        """Of the array."""
+        return prod(self.shape) * self.dtype.itemsize
+
+
+def read_header(address: Address, file: IO[bytes], size: int) -> Header:
+    """Shape, order and type of an ``.npy``, if its ``size`` bytes can hold them. Leaves ``file`` at the data."""
+    version = np.lib.format.read_magic(file)
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in readers:
+        raise address.bad(f"its format {version} is not known.")
+    header = Header(*readers[version](file))
+    if header.dtype.hasobject:
+        raise address.bad("it holds Python objects, which are not read: they could run anything.")
+    empty = header.dtype.itemsize == 0 and prod(header.shape) > 1
+    if any(side < 0 for side in header.shape) or empty or header.nbytes > size:
+        raise address.bad(
+            f"its header claims the shape {header.shape} of {header.dtype}, more than it holds."
+        )
+    return header
+
+
+class Archive:
+    """An open zip file of arrays; ``names`` are those of its arrays."""
+
+    def __init__(self, address: Address, file: zipfile.ZipFile, budget: Budget) -> None:
+        self._address, self._file, self._budget = address, file, budget
+        self._members = {info.filename: info for info in file.infolist()}
+        self.names = sorted(name.removesuffix(".npy") for name in self._members if name.endswith(".npy"))
+
+    def check_sizes(self, names: Iterable[str]) -> None:
+        """Refuse arrays that together would take too much memory, before the first of them is read."""
+        infos = [self._members[f"{name}.npy"] for name in names if f"{name}.npy" in self._members]
+        stored = sum(info.compress_size for info in infos)
+        self._budget.check(self._address, sum(info.file_size for info in infos), stored)
+
+    def header(self, name: str) -> Header:
+        """Of one array."""
+        info = self._info(f"{name}.npy")
+        with self._file.open(info) as file:
+            return read_header(self._address, file, info.file_size)
+
+    def array(self, name: str, dimensions: int | None = None, kinds: str = REAL_KINDS) -> Array:
+        """One array, of that many dimensions, and of a type among ``kinds`` (NumPy's letters)."""
+        with self.opened(name) as (file, header):
+            shape, fortran_order, dtype = header
+            if dimensions is not None and len(shape) != dimensions:
+                raise self._address.bad(
+                    f"its part {name!r} has {len(shape)} dimensions instead of {dimensions}."
+                )
+            if dtype.kind not in kinds:
+                raise self._address.bad(f"its part {name!r} must hold real numbers. Its type is {dtype}.")
+            # Straight into the array: the bytes are in memory once.
+            flat = np.empty(header.nbytes, np.uint8)
+            buffered = io.BufferedReader(file, 2**20)
+            if buffered.readinto(flat.data) != header.nbytes:
+                raise EOFError("the data ends early")
+        return flat.view(dtype).reshape(shape, order="F" if fortran_order else "C")
+
+    @contextmanager
+    def opened(self, name: str, copied: bool = True) -> Iterator[tuple[Any, Header]]:
+        """One array to be read in pieces: the file at its first entry, and its header. ``copied``: all into memory."""
+        info = self._info(f"{name}.npy")
+        with self._file.open(info) as file:
+            header = read_header(self._address, file, info.file_size)
+            if copied:
+                self._budget.check(self._address, header.nbytes, info.compress_size)
+            yield file, header
+
+    def word(self, name: str) -> str:
+        """An array that is one piece of text."""
+        if self.header(name).nbytes > MOST_TEXT:
+            raise self._address.bad(f"its part {name!r} is too long for words.")
+        written = self.array(name, 0, "SU").item()
+        return written.decode("utf-8") if isinstance(written, bytes) else str(written)
+
+    def text(self, name: str) -> str:
+        """A member that is a text file."""
+        info = self._info(name)
+        if info.file_size > MOST_TEXT:
+            raise self._address.bad(f"its part {name!r} is too long for words.")
+        return self._file.read(info).decode("utf-8")
+
+    def _info(self, name: str) -> zipfile.ZipInfo:
+        if name not in self._members:
+            raise self._address.bad(f"it has no part {name.removesuffix('.npy')!r}.")
+        if self._members[name].compress_type not in COMPRESSIONS:
+            raise self._address.bad("it is compressed in a way that NumPy does not use.")
+        return self._members[name]
+
+
+@contextmanager
+def opened_archive(address: Address, budget: Budget) -> Iterator[Archive]:
+    """The arrays in a zip file."""
+    with zipfile.ZipFile(address.path) as file:
+        yield Archive(address, file, budget)
+
+
+@contextmanager
+def new_archive(path: Name, compression: int = zipfile.ZIP_STORED) -> Iterator[zipfile.ZipFile]:
+    """A new zip file. After an error or Ctrl-C it stays unfinished, without a word.
+
+    zipfile alone would try to finish it, and complain about a member that is still open in place of what happened.
+    """
+    with open(path, "xb") as file:
+        made = zipfile.ZipFile(file, "w", compression)
+        try:
+            yield made
+            made.close()
+        finally:
+            made.fp = None  # closed, whatever it thinks
+
+
+def write_npz(path: Name, arrays: Mapping[str, Any]) -> None:
+    """Arrays in a new compressed ``.npz``. np.savez would not take an array that is named ``file``."""
+    with new_archive(path, zipfile.ZIP_DEFLATED) as made:
+        for name, array in arrays.items():
+            with made.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)

@@ -1,0 +1,108 @@
+"""Matrices written part by part, never held whole: ``.npy``, HDF5, Zarr."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.whole import Name, whole
+
+Part = tuple[slice, slice, Array]
+"""Rows, columns, and the entries there."""
+
+
+def write_npy(path: Name, shape: tuple[int, int], dtype: Any, parts: Iterable[Part], overwrite: bool) -> None:
+    """An ``.npy`` file in the order of rows."""
+    with whole(path, overwrite=overwrite) as temporary:
+        with temporary.open("xb") as file:
+            header = {
+                "descr": np.lib.format.dtype_to_descr(np.dtype(dtype)),
+                "fortran_order": False,
+                "shape": shape,
+            }
+            np.lib.format.write_array_header_1_0(file, header)
+            first = file.tell()
+        _write_rows(temporary, first, shape, dtype, parts)
+
+
+def write_hdf5(
+    path: Name, name: str, shape: tuple[int, int], dtype: Any, parts: Iterable[Part], overwrite: bool
+) -> None:
+    """One dataset in an HDF5 file, in the order of rows, without chunks.
+
+    HDF5 only lays out the file. It is filled past HDF5, which crashes the process when it meets a full disk.
+    """
+    import h5py
+
+    with whole(path, overwrite=overwrite) as temporary:
+        with h5py.File(temporary, "x") as file:
+            group, _, last = name.strip("/").rpartition("/")
+            layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            layout.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+            layout.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+            place = file.require_group(group) if group else file
+            kind, space = h5py.h5t.py_create(np.dtype(dtype)), h5py.h5s.create_simple(shape)
+            first = h5py.h5d.create(place.id, last.encode(), kind, space, layout).get_offset()
+        _write_rows(temporary, first, shape, dtype, parts)
+
+
+def _write_rows(path: Path, first: int, shape: tuple[int, int], dtype: Any, parts: Iterable[Part]) -> None:
+    """Entries in the order of rows from byte ``first`` on; the room for them is reserved before any is computed."""
+    dtype = np.dtype(dtype)
+    row_bytes = shape[1] * dtype.itemsize
+    with path.open("r+b", buffering=0) as file:
+        _reserve(file.fileno(), first + shape[0] * row_bytes)
+        for rows, columns, entries in parts:
+            block = np.ascontiguousarray(entries, dtype)
+            start = first + rows.start * row_bytes + columns.start * dtype.itemsize
+            if block.shape[1] == shape[1]:
+                _write_at(file.fileno(), block, start)
+            else:
+                for number, row in enumerate(block):
+                    _write_at(file.fileno(), row, start + number * row_bytes)
+
+
+def write_zarr(
+    path: Name, shape: tuple[int, int], dtype: Any, parts: Iterable[Part], overwrite: bool, version: int = 3,
+    name: str | None = None,
+) -> None:  # fmt: skip
+    """A Zarr array in a folder, one chunk for each part, or the array ``name`` in a group.
+
+    Chunks of zeros are written too, and compress to almost nothing: a chunk that is not there could as well be lost.
+    """
+    import zarr
+
+    iterator = iter(parts)
+    first = next(iterator)
+    chunks = (first[2].shape[0], first[2].shape[1])
+    with whole(path, overwrite=overwrite) as temporary:
+        array = zarr.create_array(
+            store=str(temporary), name=name, shape=shape, dtype=dtype, chunks=chunks, fill_value=0,
+            zarr_format=version, config={"write_empty_chunks": True},  # type: ignore[arg-type]
+        )  # fmt: skip
+        for rows, columns, entries in chain([first], iterator):
+            array[rows, columns] = np.ascontiguousarray(entries)
+
+
+def _reserve(number: int, size: int) -> None:
+    """Fail now rather than in an hour; a file system that cannot reserve will say so when it is full."""
+    try:
+        os.posix_fallocate(number, 0, size)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise
+        os.ftruncate(number, size)
+
+
+def _write_at(number: int, block: Array, start: int) -> None:
+    view = memoryview(block.reshape(-1).view(np.uint8).data)
+    while view:
+        written = os.pwrite(number, view, start)
+        view, start = view[written:], start + written

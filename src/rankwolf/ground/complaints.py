@@ -1,0 +1,123 @@
+"""Checks of what a user hands in: one form for every message, before any work.
+
+"The 'x' parameter of decompose must be … Got … instead.", and a remedy where there is one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from math import inf, isfinite, nan
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from rankwolf.ground.machine import parse_size
+
+
+class RankwolfWarning(UserWarning):
+    """A result that is probably not what was wanted: what is odd about it, and the remedy."""
+
+
+def bad(name: str, rule: str, got: object, where: str = "decompose", remedy: str = "") -> ValueError:
+    """The one form of a complaint."""
+    return ValueError(
+        f"The '{name}' parameter of {where} must be {rule}. Got {got} instead.{' ' + remedy if remedy else ''}"
+    )
+
+
+def check_pair(name: str, pair: Any, where: str = "decompose") -> tuple[float, float]:
+    """Two positive numbers."""
+    try:
+        first, second = pair
+    except (TypeError, ValueError):
+        raise bad(name, "a pair of numbers", repr(pair), where) from None
+    return check_number(name, first, where=where), check_number(name, second, where=where)
+
+
+def check_number(name: str, value: Any, *, positive: bool = True, where: str = "decompose") -> float:
+    """A real number, above zero (or not below it)."""
+    try:
+        number = nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+    except OverflowError:  # a whole number of more than 308 digits
+        number = inf
+    if not isfinite(number):
+        raise bad(name, "a finite number", repr(value), where)
+    if number < 0.0 or (positive and number == 0.0):
+        raise bad(name, "positive" if positive else "at least 0", repr(value), where)
+    return number
+
+
+def check_count(name: str, value: Any, where: str = "decompose") -> int:
+    """A whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise bad(name, "a whole number of at least 1", repr(value), where)
+    return int(value)
+
+
+def check_size(name: str, value: Any, where: str = "decompose") -> int:
+    """Bytes: a whole number, or words such as "2GB"."""
+    if not isinstance(value, str):
+        return check_count(name, value, where)
+    try:
+        return parse_size(value)
+    except ValueError:
+        raise bad(name, "a number of bytes or a size such as '2GB' or '512MiB'", repr(value), where) from None
+
+
+def check_interval(name: str, value: Any, where: str = "decompose") -> tuple[int | None, float | None]:
+    """(passes, None) for a whole number, (None, seconds) for words such as "90s" or "10min"."""
+    if not isinstance(value, str):
+        return check_count(name, value, where), None
+    match = re.fullmatch(r"\s*([0-9.]+)\s*(s|min|h)\s*", value)
+    try:
+        return None, float(match[1]) * {"s": 1.0, "min": 60.0, "h": 3600.0}[match[2]]  # type: ignore[index]
+    except (TypeError, ValueError):
+        raise bad(name, "a number of passes or a time such as '90s' or '10min'", repr(value), where) from None
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...], where: str = "decompose") -> str:
+    """One of a few words."""
+    if not isinstance(value, str) or value not in choices:
+        raise bad(name, "one of " + ", ".join(repr(choice) for choice in choices), repr(value), where)
+    return str(value)
+
+
+def check_rng(rng: Any, where: str = "decompose") -> np.random.Generator:
+    """None, a seed or a generator, as NumPy takes them."""
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError):
+        raise bad(
+            "rng", "None, a whole number of at least 0 or a numpy Generator", repr(rng), where
+        ) from None
+
+
+def check_threads(n_threads: Any, where: str = "decompose") -> int:
+    """None means every core that this process may use."""
+    if n_threads is not None:
+        return check_count("n_threads", n_threads, where)
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        return os.cpu_count() or 1
+
+
+def check_whole(name: str, value: Any, least: int, where: str) -> int:
+    """A whole number of at least ``least``."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise bad(name, f"a whole number of at least {least}", repr(value), where)
+    return int(value)
+
+
+def check_shape(shape: Any, where: str) -> tuple[int, int]:
+    """Two whole numbers of at least 1."""
+    try:
+        m, n = (int(side) for side in shape)
+        whole = m == shape[0] and n == shape[1] and m >= 1 and n >= 1
+    except (TypeError, ValueError, OverflowError):
+        whole = False
+    if not whole:
+        raise bad("shape", "(m, n), two whole numbers of at least 1", repr(shape), where)
+    return m, n

@@ -1,0 +1,49 @@
+"""Settings of the whole process that several threads may want at the same time."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+
+
+class Counted:
+    """``with setting(): ...``: the first to enter makes the setting, the last to leave undoes it.
+
+    A context for each user would not do: of two that overlap, the second remembers what the first has set, and
+    "restores" that when both are gone. A fork waits until nobody is between two states. In the child only the forking
+    thread goes on, so the others no longer count there.
+    """
+
+    def __init__(self, make: Callable[[], AbstractContextManager[Any]]) -> None:
+        self._make, self._made = make, ExitStack()
+        self._inside: list[int] = []
+        self._lock = threading.Lock()
+        os.register_at_fork(
+            before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._in_child
+        )
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """The setting holds inside the block, in all threads."""
+        thread = threading.get_ident()
+        with self._lock:
+            if not self._inside:
+                self._made.enter_context(self._make())
+            self._inside.append(thread)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside.remove(thread)
+                if not self._inside:
+                    self._made.close()
+
+    def _in_child(self) -> None:
+        before, here = len(self._inside), threading.get_ident()
+        self._inside = [thread for thread in self._inside if thread == here]
+        if before and not self._inside:
+            self._made.close()
+        self._lock.release()

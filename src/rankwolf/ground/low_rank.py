@@ -1,0 +1,173 @@
+"""A matrix of low rank, kept as its singular value decomposition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, SupportsIndex
+
+import numpy as np
+import scipy.linalg
+
+from rankwolf.ground.arrays import Array
+
+RowKey = slice | SupportsIndex | Array
+ColumnKey = slice | int
+
+
+# Rows of a tall factor that are worked on at once, at least.
+PIECE = 4096
+
+Allocate = Callable[[tuple[int, int], Any], Array]
+
+
+def split_key(key: RowKey | tuple[RowKey, ColumnKey]) -> tuple[RowKey, ColumnKey]:
+    """Rows and columns of an index: rows as NumPy has them, then perhaps a slice or a number of columns."""
+    rows, columns = key if isinstance(key, tuple) and len(key) == 2 else (key, slice(None))
+    if isinstance(rows, tuple) or not isinstance(columns, slice | int | np.integer):
+        raise IndexError(
+            f"Rows, then perhaps a slice or a number of columns, can be taken. Got {key!r} instead."
+        )
+    return rows, columns
+
+
+class LowRank:
+    """L = u · diag(s) · vt, with orthonormal columns in ``u`` and rows in ``vt``, real or complex.
+
+    Memory (m + n + 1)·r. ``np.asarray(L)`` makes the m × n array, ``L[i:j]`` the rows i to j of it as an array,
+    ``L[i:j, k:l]`` a part of them, ``L @ x`` costs (m + n)·r.
+
+    >>> import numpy as np
+    >>> from rankwolf import LowRank
+    >>> L = LowRank.from_factors(np.array([[1.0], [2.0]]), np.array([[3.0], [4.0]]))
+    >>> L.rank, L.shape
+    (1, (2, 2))
+    >>> np.round(L[1:], 6)
+    array([[6., 8.]])
+    """
+
+    def __init__(self, u: Array, s: Array, vt: Array) -> None:
+        self.u, self.s, self.vt = u, s, vt
+
+    @classmethod
+    def from_factors(
+        cls,
+        left: Array,
+        right: Array,
+        allocate: Allocate = np.empty,
+        done: Callable[[int, int], object] = lambda start, stop: None,
+    ) -> LowRank:
+        """Decompose left · rightᵀ: two thin QR factorisations and a small SVD, (m + n)·r².
+
+        ``left`` may be larger than the memory. It is taken piece by piece, in two rounds: Q and R of each, then of the
+        triangles. ``allocate`` makes the arrays of its height, of which one is float64; ``done`` is told the ends of
+        the rows that are not needed for now.
+        """
+        (m, r), dtype = left.shape, left.dtype
+        if r == 0:
+            return cls.zeros((m, right.shape[0]), dtype)
+        pieces, triangles = pieces_of(m, r), []
+        basis = allocate((m, min(m, r)), np.result_type(dtype, np.float64))
+        for start, stop in pieces:
+            basis[start:stop], triangle = thin_qr(left[start:stop])
+            triangles.append(triangle)
+            done(start, stop)
+        q_left, r_left = thin_qr(np.vstack(triangles))
+        q_right, r_right = thin_qr(right)
+        u, s, vt = svd_of_triangles(r_left, r_right, dtype)
+        turned = allocate((m, s.size), dtype)
+        for (start, stop), turn in zip(pieces, np.split(q_left @ u, len(pieces)), strict=True):
+            turned[start:stop] = basis[start:stop] @ turn
+            done(start, stop)
+        return cls(turned, s, np.ascontiguousarray((vt @ q_right.T).astype(dtype, copy=False)))
+
+    @classmethod
+    def zeros(cls, shape: tuple[int, int], dtype: Any = np.float64) -> LowRank:
+        """The zero matrix."""
+        return cls(np.zeros((shape[0], 0), dtype), np.zeros(0), np.zeros((0, shape[1]), dtype))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(m, n)."""
+        return self.u.shape[0], self.vt.shape[1]
+
+    @property
+    def rank(self) -> int:
+        """The number of singular values kept."""
+        return int(self.s.size)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Element type of the dense form."""
+        return self.u.dtype
+
+    @property
+    def T(self) -> LowRank:  # noqa: N802
+        """The transpose, without a copy."""
+        return LowRank(self.vt.T, self.s, self.u.T)
+
+    @property
+    def nuclear_norm(self) -> float:
+        """‖L‖_*, the sum of the singular values."""
+        return float(np.sum(self.s))
+
+    def factors(self) -> tuple[Array, Array]:
+        """(U, V) with L = U Vᵀ and the singular values shared evenly: ‖U‖² = ‖V‖² = ‖L‖_*."""
+        root = np.sqrt(self.s).astype(self.dtype)
+        return self.u * root, np.ascontiguousarray(self.vt.T) * root
+
+    def __getitem__(self, key: RowKey | tuple[RowKey, ColumnKey]) -> Array:
+        rows, columns = split_key(key)
+        product: Array = (self.u[rows] * self.s.astype(self.dtype)) @ self.vt[:, columns]
+        return product
+
+    def __matmul__(self, other: Array) -> Array:
+        product: Array = self.u @ (
+            self.s.astype(self.dtype)[:, None] * (self.vt @ other)
+            if np.ndim(other) == 2
+            else self.s.astype(self.dtype) * (self.vt @ other)
+        )
+        return product
+
+    def __rmatmul__(self, other: Array) -> Array:
+        product: Array = ((other @ self.u) * self.s.astype(self.dtype)) @ self.vt
+        return product
+
+    # Let NumPy hand ``array @ L`` to __rmatmul__ instead of making L dense first.
+    __array_priority__ = 1000.0
+    __array_ufunc__ = None
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError("A LowRank has no dense form to share: np.asarray(L) makes one.")
+        dense: Array = np.asarray(self[:])
+        return dense if dtype is None else dense.astype(dtype, copy=False)
+
+    def __repr__(self) -> str:
+        top = ", ".join(f"{x:.4g}" for x in self.s[:4]) + (", …" if self.rank > 4 else "")
+        return f"LowRank({self.shape[0]} × {self.shape[1]}, rank {self.rank}, singular values [{top}])"
+
+
+def thin_qr(factor: Array) -> tuple[Array, Array]:
+    """Q and R of a tall factor in double precision; Q takes the place of the one copy that is made."""
+    copy = np.array(factor, np.result_type(factor.dtype, np.float64), order="F")
+    q, r = scipy.linalg.qr(copy, overwrite_a=True, mode="economic", check_finite=False)
+    return q, r
+
+
+def pieces_of(rows: int, width: int = 0) -> list[tuple[int, int]]:
+    """The ends of pieces of about equal height, at least ``PIECE`` rows and twice as many as columns, or all rows.
+
+    High enough for the triangles of all of them to take no more memory than one.
+    """
+    count = max(1, rows // max(PIECE, 2 * width, round((rows * width) ** 0.5)))
+    return [(rows * k // count, rows * (k + 1) // count) for k in range(count)]
+
+
+def svd_of_triangles(r_left: Array, r_right: Array, dtype: Any) -> tuple[Array, Array, Array]:
+    """(u, s, vt) of r_left·r_rightᵀ, without what is rounding of factors of that ``dtype``."""
+    u, s, vt = scipy.linalg.svd(r_left @ r_right.T, full_matrices=False)
+    # Below this, a singular value is rounding of the factors, not part of the matrix. No higher: a direction that
+    # is left out of L stands in G, where it counts against λ_L, which may be a thousandth of the leading value.
+    floor = s[0] * np.finfo(dtype).eps if s.size else 0.0
+    rank = int(np.count_nonzero(s > floor))
+    return u[:, :rank], s[:rank].astype(np.float64, copy=False), vt[:rank]

@@ -1,0 +1,162 @@
+"""Kernels on pictures: how many samples of a pixel are like it, votes in squares, weighted medians over time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankwolf.kernels.compiling import compiled
+
+# Added to a sample that does not count: it is then farther from every residual, within ±255, than any radius.
+NO_SAMPLE = 8192
+# Anything above this does not count.
+COUNTS = 4096
+
+
+@compiled
+def square_distance(one: np.ndarray, two: np.ndarray) -> int:
+    """‖one − two‖² of two pixels, over their channels."""
+    total = 0
+    for channel in range(one.size):
+        difference = int(one[channel]) - int(two[channel])
+        total += difference * difference
+    return total
+
+
+@compiled
+def mark_strangers(
+    residual: np.ndarray, samples: np.ndarray, offsets: np.ndarray, square_radius: int, least: np.ndarray,
+    strange: np.ndarray,
+) -> None:  # fmt: skip
+    """True where fewer than ``least`` (height, width) samples lie within the radius of a pixel's residual.
+
+    ``residual`` (height, width, channels) and ``samples`` (height, width, n, channels) are int16. A pixel is compared
+    with its own samples, then with sample k of the pixel at ``offsets[j, k]`` from it, for every j; outside the picture
+    that is the pixel at the border. The search ends at the match that decides.
+    """
+    height, width, count, _ = samples.shape
+    for y in range(height):
+        for x in range(width):
+            here = residual[y, x]
+            found = 0
+            needed = least[y, x]
+            if here[0] > COUNTS:
+                strange[y, x] = False
+                continue
+            for k in range(count):
+                if square_distance(here, samples[y, x, k]) <= square_radius:
+                    found += 1
+                    if found == needed:
+                        break
+            if found < needed:
+                for j in range(offsets.shape[0]):
+                    for k in range(count):
+                        row = min(max(y + offsets[j, k, 0], 0), height - 1)
+                        column = min(max(x + offsets[j, k, 1], 0), width - 1)
+                        if square_distance(here, samples[row, column, k]) <= square_radius:
+                            found += 1
+                            if found == needed:
+                                break
+                    if found == needed:
+                        break
+            strange[y, x] = found < needed
+
+
+@compiled
+def count_visits(
+    here: np.ndarray, series: np.ndarray, own: int, square_radius: int, least: int, patience: int
+) -> int:
+    """In how many separate visits other samples of ``series`` (n, channels) come within the radius; at most ``least``.
+
+    A visit is a run of consecutive matches; up to ``patience`` samples that do not match do not end it. The visit
+    that contains sample ``own`` itself is not counted.
+    """
+    found = 0
+    for step in (-1, 1):
+        inside = True
+        missed = 0
+        k = own + step
+        while 0 <= k < series.shape[0]:
+            if series[k, 0] <= COUNTS:
+                if square_distance(here, series[k]) <= square_radius:
+                    if not inside:
+                        found += 1
+                        if found == least:
+                            return found
+                    inside = True
+                    missed = 0
+                else:
+                    missed += 1
+                    if missed > patience:
+                        inside = False
+            k += step
+    return found
+
+
+@compiled
+def mark_unsupported(
+    samples: np.ndarray, offsets: np.ndarray, usual: np.ndarray, square_radius: int, least: np.ndarray, patience: int,
+    begin: int, end: int, strange: np.ndarray,
+) -> None:  # fmt: skip
+    """For every sample of the rows from ``begin`` to before ``end``, whether it is an object's: (n, height, width).
+
+    A sample within the radius of ``usual`` (height, width, channels), the median over time, is background. Any other
+    is, if residuals like it came in at least ``least`` (height, width) separate visits other than its own, to this
+    pixel or to the ones at ``offsets`` from it. ``samples`` are in the order of time.
+    """
+    height, width, count, _ = samples.shape
+    for y in range(begin, end):
+        for x in range(width):
+            needed = least[y, x]
+            for n in range(count):
+                here = samples[y, x, n]
+                strange[n, y, x] = False
+                if here[0] > COUNTS or square_distance(here, usual[y, x]) <= square_radius:
+                    continue
+                found = count_visits(here, samples[y, x], n, square_radius, needed, patience)
+                for j in range(offsets.shape[0]):
+                    if found >= needed:
+                        break
+                    row = min(max(y + offsets[j, n, 0], 0), height - 1)
+                    column = min(max(x + offsets[j, n, 1], 0), width - 1)
+                    found += count_visits(here, samples[row, column], n, square_radius, needed, patience)
+                strange[n, y, x] = found < needed
+
+
+@compiled
+def count_in_squares(mask: np.ndarray, size: int, counts: np.ndarray) -> None:
+    """How many pixels are True in the square of side ``size``, odd, around each; the border is repeated outwards."""
+    height, width = mask.shape
+    half = size // 2
+    down = np.zeros(width, np.int32)
+    for k in range(-half, half + 1):
+        row = min(max(k, 0), height - 1)
+        for x in range(width):
+            down[x] += mask[row, x]
+    for y in range(height):
+        total = 0
+        for k in range(-half, half + 1):
+            total += down[min(max(k, 0), width - 1)]
+        for x in range(width):
+            counts[y, x] = total
+            total += down[min(x + half + 1, width - 1)] - down[max(x - half, 0)]
+        leaving, coming = max(y - half, 0), min(y + half + 1, height - 1)
+        for x in range(width):
+            down[x] += int(mask[coming, x]) - int(mask[leaving, x])
+
+
+@compiled
+def weighted_medians(values: np.ndarray, weights: np.ndarray, medians: np.ndarray) -> None:
+    """Of ``values`` (n, columns), each column with its ``weights`` (n, columns): the lower weighted median."""
+    count, columns = values.shape
+    for j in range(columns):
+        order = np.argsort(values[:, j])
+        half = 0.0
+        for i in range(count):
+            half += weights[i, j]
+        half *= 0.5
+        reached = 0.0
+        for i in order:
+            reached += weights[i, j]
+            if reached >= half:
+                medians[j] = values[i, j]
+                break

@@ -1,0 +1,85 @@
+"""Singular value thresholding from a warm start: a step or two of subspace iteration in place of a whole SVD."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.low_rank import LowRank
+from rankwolf.oracles import nuclear
+
+# Columns beyond the rank, at least and as a share of it: directions that are about to pass the threshold.
+SPARE, SPARE_SHARE = 6, 0.2
+# Half a step must not move the values above the threshold by more than this share of it.
+SETTLED = 3e-3
+MOST_STEPS = 6
+# Past this share of the shorter side, eigenvectors of the whole Gram matrix are cheaper.
+NARROW = 0.25
+
+
+class WarmThreshold:
+    """D_τ(X) for matrices that change a little from call to call; the singular vectors of the last one are kept.
+
+    A step is Y = X^H·Q, P = orth(Y), B = X·P and the SVD of B, for a block Q of a few more columns than the rank, on
+    the shorter side: 4·mn operations a column. The singular values of Y and B are lower bounds of X's; when they
+    agree, the space has settled. Where the rank is not small, the answer is that of
+    :func:`nuclear.singular_value_threshold`.
+    """
+
+    def __init__(self, shape: tuple[int, int], rng: np.random.Generator) -> None:
+        self._side, self._rng = min(shape), rng
+        self._block: Array = np.zeros((self._side, 0))
+        self._rank = 0
+
+    def __call__(self, x: Array, weight: float) -> LowRank:
+        """D_weight(X)."""
+        if x.shape[0] > x.shape[1]:
+            return self(x.T, weight).T
+        for _ in range(MOST_STEPS):
+            width = self._rank + max(SPARE, int(SPARE_SHARE * self._rank))
+            if width > NARROW * self._side:
+                break
+            result, settled = self._step(x, width, weight)
+            crowded, self._rank = result.rank + SPARE // 2 > width, result.rank
+            if crowded:
+                self._rank *= 2
+            elif settled:
+                return result
+        return self._by_gram(x, weight)
+
+    def _step(self, x: Array, width: int, weight: float) -> tuple[LowRank, bool]:
+        """One step of subspace iteration with Rayleigh and Ritz; whether the values above ``weight`` stayed."""
+        fresh = width - self._block.shape[1]
+        block = self._block[:, :width]
+        if fresh > 0:
+            more = nuclear.orthonormal_against(
+                self._rng.standard_normal((self._side, fresh)),
+                block.astype(np.result_type(block, np.float64)),
+                self._rng,
+            )
+            block = np.hstack([block, more]).astype(x.dtype)
+        y = x.conj().T @ block
+        # P = Y·turn is orthonormal, and B = X·P. Double precision for what is small: Y^H·Y squares the values.
+        wide = y.astype(np.result_type(y.dtype, np.float64), copy=False)
+        squares, vectors = np.linalg.eigh(wide.conj().T @ wide)
+        used = squares > 1e-13 * max(float(squares[-1]), 1e-300)
+        turn = vectors[:, used] / np.sqrt(squares[used])
+        u, s, wt = np.linalg.svd((x @ y) @ turn, full_matrices=False)
+        self._block = u.astype(x.dtype, copy=False)
+        before = np.zeros_like(s)
+        before[: np.count_nonzero(used)] = np.sqrt(squares[used])[::-1]
+        change = np.abs(np.maximum(s - weight, 0.0) - np.maximum(before - weight, 0.0))
+        settled = bool(
+            np.max(change, initial=0.0) <= SETTLED * max(weight, SETTLED * float(s[0]) if s.size else 0.0)
+        )
+        above = int(np.count_nonzero(s > weight))
+        vt = (wide @ (turn @ wt[:above].conj().T)).conj().T
+        return LowRank(
+            self._block[:, :above], (s[:above] - weight).astype(np.float64), vt.astype(x.dtype, copy=False)
+        ), settled
+
+    def _by_gram(self, x: Array, weight: float) -> LowRank:
+        """By eigenvectors of X·X^H, of which about as many are computed as were above the last time."""
+        result, self._rank = nuclear.singular_value_threshold(x, weight, self._rank + SPARE)
+        self._block = np.ascontiguousarray(result.u)
+        return result

@@ -1,0 +1,72 @@
+"""What passes add up about G = clip(P_Ω(M − L), ±limit), S and a dual point Y: the kernels' arrays, with names.
+
+The compiled kernels add to a plain array. Which place of it holds what is written here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rankwolf.data import Sums
+from rankwolf.ground.arrays import Array
+
+
+@dataclass
+class ClippedSums(Sums):
+    """The sums of ``kernels.clip_residual``: of G, S and M."""
+
+    values: Array
+
+    @property
+    def g_squared(self) -> float:
+        """‖G‖²_F: with S = D − G this is the misfit ‖P_Ω(L + S − M)‖²."""
+        return float(self.values[0])
+
+    @property
+    def s_norm(self) -> float:
+        """‖S‖₁."""
+        return float(self.values[1])
+
+    @property
+    def nonzeros(self) -> int:
+        """How many entries of S are not zero."""
+        return round(float(self.values[2]))
+
+    @property
+    def g_dot_m(self) -> float:
+        """⟨G, M⟩."""
+        return float(self.values[3])
+
+
+@dataclass
+class DualSums(ClippedSums):
+    """The same, and those of ``kernels.clip_dual`` behind them: of Y and M."""
+
+    @property
+    def clipped_values(self) -> Array:
+        """The part of the array that belongs to G and S."""
+        return self.values[:4]
+
+    @property
+    def dual_values(self) -> Array:
+        """The part of the array that belongs to Y."""
+        return self.values[4:]
+
+    @property
+    def y_squared(self) -> float:
+        """‖Y‖²_F."""
+        return float(self.values[4])
+
+    @property
+    def y_dot_m(self) -> float:
+        """⟨Y, M⟩."""
+        return float(self.values[5])
+
+    def add_dual(self, squared: float, dot_m: float) -> None:
+        """Add a tile's ‖Y‖² and ⟨Y, M⟩."""
+        self.values[4] += squared
+        self.values[5] += dot_m
+
+
+# Lengths of the kernels' arrays.
+CLIPPED_VALUES, DUAL_VALUES = 4, 6

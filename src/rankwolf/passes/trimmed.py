@@ -1,0 +1,319 @@
+"""Passes of a trimmed least-squares fit: entries further than a limit from L = U Vᵀ do not count.
+
+One pass moves the rows of U by their own least squares on the entries that count, measures how far all entries are from
+the result, and adds up the normal equations of the columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import scipy.special
+
+from rankwolf import kernels
+from rankwolf.data import Sums, Task
+from rankwolf.ground.arrays import Array
+from rankwolf.passes.tiles import sampled_residual
+
+# A magnitude's bin: its exponent and the first bits of its mantissa, as float32 stores them. 32 bins an octave.
+SHIFT = 18
+BINS = 2 ** (31 - SHIFT)
+# Normal equations of the columns up to this many numbers are added up; of more, their mean stands for each of them.
+MOST_NUMBERS = 2**23
+# From this many on, there are as few copies of them as possible.
+LARGE_NUMBERS = 2**20
+# Conjugate-gradient steps for a row of U: exact up to this rank, and nearly so beyond.
+ROW_STEPS = 6
+# Relative to the curvature of a row that counts in full: one with too few entries stays where it is.
+RIDGE = 1e-9
+
+
+# Sizes of Gaussian noise, over a limit, for which the mean square of what is within ±limit is tabulated.
+_SIZES = np.geomspace(0.02, 3.0, 400)
+# As many further entries, of the usual noise, are added to those of a row or column: few of its own say little.
+USUAL_ENTRIES = 20.0
+
+
+def _mean_squares(sizes: Array) -> Array:
+    """E[x² | |x| ≤ 1] for x normal of these standard deviations."""
+    limits = 1.0 / sizes
+    inside = scipy.special.erf(limits / 2.0**0.5)
+    density = np.exp(-0.5 * limits**2) / (2.0 * np.pi) ** 0.5
+    return np.asarray(sizes**2 * (1.0 - 2.0 * limits * density / inside))
+
+
+def noise_scales(squared: Array, counts: Array, usual: float) -> Array:
+    """How many times larger noise is than usual where Σ(d/limit)² over ``counts`` entries within the limit is this.
+
+    ``usual`` is σ/limit. The mean square of what is within the limit tells the size of Gaussian noise, also where much
+    of it is beyond. Between a fifth and twice the usual.
+    """
+    expected = float(_mean_squares(np.array([usual]))[0])
+    mean = (squared + USUAL_ENTRIES * expected) / (counts + USUAL_ENTRIES)
+    sizes = np.interp(mean, _mean_squares(_SIZES), _SIZES)
+    return np.asarray(np.clip(sizes / usual, 0.2, 2.0))
+
+
+def _within(relative: Array, axis: int) -> tuple[Array, Array]:
+    """Σx² and the number of entries that are at most 1; NaN is none."""
+    inside = relative <= 1.0
+    squared = np.sum(np.square(relative), axis=axis, dtype=np.float64, where=inside)
+    return np.asarray(squared), np.count_nonzero(inside, axis=axis).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Magnitudes:
+    """How many entries of a residual are how large: quantiles and shares, to about a thousandth."""
+
+    counts: Array
+
+    def quantile(self, share: float) -> float:
+        """The magnitude below which that share of the entries lies."""
+        below = np.cumsum(self.counts)
+        wanted = share * below[-1]
+        place = int(np.searchsorted(below, wanted))
+        low, high = _edges(place)
+        before = below[place] - self.counts[place]
+        return float(low + (high - low) * (wanted - before) / max(self.counts[place], 1.0))
+
+    def beyond(self, value: float) -> float:
+        """The share of the entries that are larger."""
+        place = int(_bins(np.array([value]))[0])
+        low, high = _edges(place)
+        inside = self.counts[place] * (high - value) / (high - low) if high > low else 0.0
+        return float((np.sum(self.counts[place + 1 :]) + inside) / max(float(np.sum(self.counts)), 1.0))
+
+
+def _bins(magnitudes: Array) -> Array:
+    return np.asarray(magnitudes.astype(np.float32).view(np.int32) >> SHIFT)
+
+
+def _edges(place: int) -> tuple[float, float]:
+    edges = (np.array([place, place + 1], np.int64) << SHIFT).astype(np.int32).view(np.float32)
+    return float(edges[0]), float(edges[1])
+
+
+@dataclass
+class TrimmedSums(Sums):
+    """Of one pass: the magnitudes, the rows, the misfit and number of what counts, ‖ΔU‖², UᵀΔU, UᵀU, and of each column
+    Σ w·u uᵀ, Σ w·d·u and Σ w, w being an entry's weight and d its residual; Σ d² over the limit squared, of so many
+    entries, from which the columns' noise follows."""
+
+    counts: Array
+    rows: int
+    squared: float
+    kept: int
+    moved: float
+    turned: Array
+    left: Array
+    hessians: Array
+    sides: Array
+    weights: Array
+    column_squares: Array
+    column_counts: Array
+
+    @property
+    def magnitudes(self) -> Magnitudes:
+        """Of all observed entries, those that do not count as well."""
+        return Magnitudes(self.counts)
+
+
+class FitTrimmed(Task[TrimmedSums]):
+    """Move the rows of U, then measure. Rows: U, which ``turn`` makes fit ``right``, orthonormal columns, first.
+
+    ``prior`` is σ² times the inverse of the covariance of the rows of U: it holds back a row of which too few entries
+    count to tell where it is. ``scales``, at least 1: how much larger the noise of each column is than most. The limit
+    is as much larger there, and in rows whose own noise is, and what is within it weighs less, by the square.
+    Otherwise the noise of the noisiest rows and columns would be trimmed, L would stay too close to where it was, and
+    trimmed it would be again. Smaller noise than most gives no larger weight: L can match a column exactly, and would.
+
+    Cost: about 4r·(steps + 2) operations an entry, and r² more where the columns' normal equations are added up.
+    """
+
+    def __init__(
+        self,
+        right: Array,
+        turn: Array,
+        limit: float,
+        *,
+        sigma: float = 0.0,
+        prior: Array | None = None,
+        scales: Array | None = None,
+        moves: bool = True,
+    ) -> None:
+        (n, r) = right.shape
+        self.usual = sigma / limit if limit > 0.0 else 0.0
+        self.scales = np.ones(n, right.dtype) if scales is None else scales.astype(right.dtype)
+        self.prior = (np.zeros((r, r)) if prior is None else prior).astype(right.dtype)
+        self.right, self.right_t = right, np.ascontiguousarray(right.T)
+        self.turn, self.limit, self.steps = turn.astype(right.dtype), limit, min(r, ROW_STEPS) if moves else 0
+        self.full = n * r * r <= MOST_NUMBERS
+        self.large_sums = n * r * r > LARGE_NUMBERS
+        self.depth = r
+
+    def start(self) -> TrimmedSums:
+        """Zeros."""
+        n, r = self.right.shape
+        hessians = np.zeros((n, r * r if self.full else 0))
+        return TrimmedSums(
+            np.zeros(BINS),
+            0,
+            0.0,
+            0,
+            0.0,
+            np.zeros((r, r)),
+            np.zeros((r, r)),
+            hessians,
+            np.zeros((n, r)),
+            np.zeros(n),
+            np.zeros(n),
+            np.zeros(n),
+        )
+
+    def visit(self, sums: TrimmedSums, tile: Any, *rows: Array) -> None:
+        """One tile, dense or sparse."""
+        left = rows[0]
+        sums.rows += left.shape[0]
+        left[...] = left @ self.turn
+        if scipy.sparse.issparse(tile):
+            self._visit_stored(sums, tile, left)
+            return
+        residual, weights = self._residual(tile, left)
+        if self.steps:
+            step = self._row_steps(residual, weights, left)
+            left += step
+            self._note(sums, step, left)
+            residual, weights = self._residual(tile, left)
+        magnitudes = np.abs(tile - left @ self.right_t)
+        sums.counts += np.bincount(_bins(magnitudes[tile == tile]), minlength=BINS)
+        if self.steps and self.usual > 0.0:
+            relative = magnitudes / (self.limit * self._row_scales(magnitudes) * self.scales)
+            squared, counts = _within(relative, axis=0)
+            sums.column_squares += squared
+            sums.column_counts += counts
+        self._measure(sums, residual, weights, left)
+
+    def _note(self, sums: TrimmedSums, step: Array, left: Array) -> None:
+        sums.moved += float(np.sum(np.square(step, dtype=np.float64)))
+        sums.turned += left.T @ step
+
+    def _residual(self, tile: Array, left: Array) -> tuple[Array, Array]:
+        """w·D and w: 0 where an entry does not count, and less than 1 where the noise is larger than most.
+
+        At least half of a row counts: a row that is far from everything has not been fitted yet.
+        """
+        residual = tile - left @ self.right_t
+        magnitudes = np.abs(residual)
+        if not self.steps:
+            weights = (magnitudes <= self.limit).astype(residual.dtype)
+        else:
+            sizes = self._row_scales(magnitudes) * self.scales
+            live = magnitudes <= self.limit * sizes
+            poor = np.flatnonzero(2 * np.count_nonzero(live, axis=1) < np.count_nonzero(tile == tile, axis=1))
+            if poor.size:
+                live[poor] = magnitudes[poor] <= np.nanmedian(magnitudes[poor], axis=1, keepdims=True)
+            weights = live / np.square(sizes)
+        return np.where(weights > 0.0, weights * residual, residual.dtype.type(0)), weights
+
+    def _row_scales(self, magnitudes: Array) -> Array:
+        """How much larger the noise of each row is than most, as a column; 1 where σ is not known."""
+        scales = np.ones((magnitudes.shape[0], 1))
+        if self.usual == 0.0:
+            return scales.astype(magnitudes.dtype)
+        relative = magnitudes / (self.limit * self.scales)
+        for _ in range(2):  # one round at most doubles a scale
+            squared, counts = _within(relative / scales, axis=1)
+            scales = np.maximum(scales * noise_scales(squared, counts, self.usual)[:, None], 1.0)
+        return scales.astype(magnitudes.dtype)
+
+    def _row_steps(self, residual: Array, weights: Array, left: Array) -> Array:
+        """(Σ w·v vᵀ + P)⁻¹(Σ w·d·v − P u) for each row, P the ``prior``, by conjugate gradients."""
+        gradient = residual @ self.right - left @ self.prior
+        step, direction = np.zeros_like(gradient), gradient.copy()
+        squared = np.sum(np.square(gradient, dtype=np.float64), axis=1)
+        for _ in range(self.steps):
+            bent = (
+                ((direction @ self.right_t) * weights) @ self.right
+                + direction @ self.prior
+                + RIDGE * direction
+            )
+            curvature = np.sum(direction * bent, axis=1, dtype=np.float64)
+            length = np.where(curvature > 0.0, squared / np.where(curvature > 0.0, curvature, 1.0), 0.0)
+            length = length[:, None].astype(step.dtype)
+            step += length * direction
+            gradient -= length * bent
+            last, squared = squared, np.sum(np.square(gradient, dtype=np.float64), axis=1)
+            ratio = np.where(last > 0.0, squared / np.where(last > 0.0, last, 1.0), 0.0)
+            direction = gradient + ratio[:, None].astype(step.dtype) * direction
+        return np.asarray(step)
+
+    def _measure(self, sums: TrimmedSums, residual: Array, weights: Array, left: Array) -> None:
+        """``residual`` is w·D; without steps the weights are 0 and 1, and it is the misfit."""
+        sums.squared += float(np.sum(np.square(residual), dtype=np.float64))
+        sums.kept += int(np.count_nonzero(weights))
+        sums.left += left.T @ left
+        sums.sides += residual.T @ left
+        sums.weights += np.sum(weights, axis=0, dtype=np.float64)
+        if self.full:
+            products = (left[:, :, None] * left[:, None, :]).reshape(left.shape[0], -1)
+            sums.hessians += weights.T @ products
+
+    def _visit_stored(self, sums: TrimmedSums, tile: Any, left: Array) -> None:
+        """Row by row on the stored entries; the columns have a pass of their own."""
+        residual = sampled_residual(tile, left, self.right)
+        if self.steps:
+            moved = self._fitted_rows(_only(tile, self._counting(tile, np.abs(residual))), left)
+            step = moved - left
+            left[...] = moved
+            self._note(sums, step, left)
+            residual = sampled_residual(tile, left, self.right)
+        magnitudes = np.abs(residual)
+        live = magnitudes <= self.limit
+        sums.counts += np.bincount(_bins(magnitudes), minlength=BINS)
+        sums.squared += float(np.sum(np.square(residual[live]), dtype=np.float64))
+        sums.kept += int(np.count_nonzero(live))
+        sums.left += left.T @ left
+
+    def _counting(self, tile: Any, magnitudes: Array) -> Array:
+        """Which stored entries count; at least half of a row, as above."""
+        live = magnitudes <= self.limit
+        totals = np.concatenate([[0], np.cumsum(live)])[tile.indptr]
+        for i in np.flatnonzero(2 * np.diff(totals) < np.diff(tile.indptr)):
+            row = slice(int(tile.indptr[i]), int(tile.indptr[i + 1]))
+            live[row] = magnitudes[row] <= np.median(magnitudes[row])
+        return np.asarray(live)
+
+    def _fitted_rows(self, tile: scipy.sparse.csr_array, left: Array) -> Array:
+        """The least squares of each row on what is stored of it. With u = R b and RRᵀ = P⁻¹ the prior is ‖b‖²."""
+        rank = left.shape[1]
+        root = np.linalg.inv(np.linalg.cholesky(self.prior.astype(np.float64) + RIDGE * np.eye(rank))).T
+        right = np.ascontiguousarray(self.right @ root, left.dtype)
+        scores = np.ascontiguousarray(np.linalg.solve(root, left.T.astype(np.float64)).T, left.dtype)
+        kernels.fit_stored_rows(tile.data, tile.indices, tile.indptr, right, 1.0, np.inf, 1e-9, 2, scores)
+        return np.asarray(scores @ root.T, left.dtype)
+
+
+def _only(rows: scipy.sparse.csr_array, kept: Array) -> scipy.sparse.csr_array:
+    """Without the entries that are not kept."""
+    counts = np.concatenate([[0], np.cumsum(kept)])
+    parts = (rows.data[kept], rows.indices[kept], counts[rows.indptr].astype(rows.indptr.dtype))
+    return scipy.sparse.csr_array(parts, shape=rows.shape)
+
+
+def column_steps(sums: TrimmedSums) -> Array:
+    """What moves V to its least squares beside U, column by column of the data: (Σ w·u uᵀ)⁻¹ Σ w·d·u.
+
+    Where the hessians were too many to be added up, a column's is taken as its share of UᵀU, and the step is at most
+    1.8 of what cannot overshoot.
+    """
+    n, r = sums.sides.shape
+    ridge = RIDGE * (float(np.trace(sums.left)) + np.finfo(np.float64).tiny) * np.eye(r)
+    if sums.hessians.shape[1]:
+        hessians = sums.hessians.reshape(n, r, r) + ridge
+        return np.asarray(np.linalg.solve(hessians, sums.sides[..., None])[..., 0])
+    share = sums.weights / max(sums.rows, 1)
+    lengths = np.minimum(1.0 / np.maximum(share, 1e-9), 1.8)
+    return np.asarray(lengths[:, None] * np.linalg.solve(sums.left + ridge, sums.sides.T).T)

@@ -1,0 +1,125 @@
+"""Pictures of results: one function for each question, for ``fit.plot()``, ``path.plot()`` and the documents.
+
+Each draws on the axes that it is given, or on a new figure, and returns the axes. matplotlib is imported when a picture
+is asked for (extra ``report``). Nothing is computed here but what a picture shows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.complaints import bad
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Rows and columns of a heat map at most; of larger matrices, evenly spaced ones are shown.
+MOST_LINES = 400
+
+
+def new_axes(width: float = 6.4, height: float = 4.0) -> Any:
+    """Axes of a new figure; an ImportError that names the extra where matplotlib is missing."""
+    try:
+        import matplotlib.pyplot as plt
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "Pictures need matplotlib. Install it with: pip install 'rankwolf[report]'", name="matplotlib"
+        ) from error
+    return plt.figure(figsize=(width, height), layout="constrained").subplots()
+
+
+def heat_map(part: Any, ax: Any = None, *, title: str = "", signed: bool = False) -> Any:
+    """A matrix as a picture; at most 400 × 400 of its entries, evenly spaced."""
+    ax = new_axes() if ax is None else ax
+    rows, columns = (np.unique(np.linspace(0, side - 1, MOST_LINES).astype(int)) for side in part.shape)
+    shown = np.vstack([np.abs(part[int(row)]) if _is_complex(part) else part[int(row)] for row in rows])
+    shown = np.asarray(shown, np.float64)[:, columns]
+    if signed:
+        reach = float(np.max(np.abs(shown), initial=0.0)) or 1.0
+        options: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -reach, "vmax": reach}
+    else:
+        options = {"cmap": "viridis"}
+    image = ax.imshow(shown, aspect="auto", interpolation="nearest", **options)
+    ax.set(title=title, xlabel="column", ylabel="row")
+    ax.figure.colorbar(image, ax=ax, shrink=0.8)
+    return ax
+
+
+def _is_complex(part: Any) -> bool:
+    return bool(np.iscomplexobj(np.empty(0, part.dtype)))
+
+
+def singular_values(values: Array, ax: Any = None, *, title: str = "singular values of L") -> Any:
+    """The singular values on a logarithmic scale."""
+    ax = new_axes() if ax is None else ax
+    if values.size:
+        ax.semilogy(np.arange(1, values.size + 1), values, "o-", markersize=3)
+    else:
+        ax.text(0.5, 0.5, "L = 0", ha="center", va="center", transform=ax.transAxes)
+    ax.set(title=title, xlabel="number")
+    return ax
+
+
+def convergence(history: Sequence[Any], ax: Any = None, *, final_gap: float | None = None) -> Any:
+    """The relative gap against passes over the data; the last point is the gap that was proved."""
+    ax = new_axes() if ax is None else ax
+    known = [
+        (r.passes, r.relative_gap) for r in history if np.isfinite(r.relative_gap) and r.relative_gap > 0.0
+    ]
+    if known:
+        ax.semilogy(*zip(*known, strict=True), "o-", markersize=3, label="while solving")
+    if final_gap and history:
+        ax.semilogy([history[-1].passes], [final_gap], "s", color="tab:red", label="proved at the end")
+    ax.set(title="convergence", xlabel="passes over the data", ylabel="relative gap")
+    if known or final_gap:
+        ax.legend()
+    return ax
+
+
+PANELS = ("low_rank", "sparse", "singular_values", "convergence")
+
+
+def decomposition(fit: Any, panel: str | None = None, ax: Any = None) -> Any:
+    """A figure of the four ``PANELS``, or one of them on ``ax``."""
+    if panel is None:
+        if ax is not None:
+            raise bad(
+                "ax", "given with one panel", "axes for four panels", "plot", "Say which: panel='low_rank'."
+            )
+        figure = new_axes(10.0, 7.0).figure
+        figure.clear()
+        for name, place in zip(PANELS, figure.subplots(2, 2).ravel(), strict=True):
+            decomposition(fit, name, place)
+        return figure
+    if panel not in PANELS:
+        raise bad("panel", "one of " + ", ".join(map(repr, PANELS)), repr(panel), "plot")
+    if panel == "singular_values":
+        return singular_values(fit.low_rank.s, ax)
+    if panel == "convergence":
+        return convergence(fit.history, ax, final_gap=fit.relative_gap)
+    part = getattr(fit, panel)
+    title = "L, the low-rank part" if panel == "low_rank" else "S, the sparse part"
+    return heat_map(part, ax, title=title, signed=panel == "sparse" and not _is_complex(part))
+
+
+def outliers(
+    cells: Array, ax: Any = None, *, threshold: float = 3.0, labels: Sequence[str] | None = None
+) -> Any:
+    """Scores of cells in standard deviations, as :meth:`rankwolf.RobustPCA.score_cells` gives them."""
+    ax = new_axes() if ax is None else ax
+    reach = max(4.0 * threshold, 1.0)
+    image = ax.imshow(cells, aspect="auto", interpolation="nearest", cmap="RdBu_r", vmin=-reach, vmax=reach)
+    ax.set(title=f"cells, in standard deviations of the noise; {_share(cells, threshold)}", ylabel="sample")
+    if labels is not None and len(labels) <= 40:
+        ax.set_xticks(range(len(labels)), labels, rotation=90)
+    ax.figure.colorbar(image, ax=ax, shrink=0.8)
+    return ax
+
+
+def _share(cells: Array, threshold: float) -> str:
+    seen = np.isfinite(cells)
+    count = int(np.count_nonzero(np.abs(cells[seen]) > threshold))
+    return f"{count:,} beyond {threshold:g}"

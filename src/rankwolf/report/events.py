@@ -1,0 +1,89 @@
+"""Events: one object each, from when it is first seen to when it is gone, told by the largest part of the mask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.ndimage
+
+from rankwolf.ground.arrays import Array
+
+# The cut-out around an object is this much larger than the object, and at least so many pixels wide and high.
+MARGIN, LEAST_SIDE = 0.25, 48
+# From one picture to the next that is on the page, an object may move by this share of the picture's width.
+MOST_JUMP = 0.2
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """The largest object of one frame: its box (top, bottom, left, right) and its area, as shares of the picture."""
+
+    number: int
+    box: tuple[float, float, float, float]
+    area: float
+
+    @classmethod
+    def of(cls, number: int, mask: Array) -> Sighting | None:
+        """In this mask; None if it is empty."""
+        parts, count = scipy.ndimage.label(mask)
+        if count == 0:
+            return None
+        areas = np.bincount(parts.ravel())
+        areas[0] = 0
+        largest = int(areas.argmax())
+        rows, columns = scipy.ndimage.find_objects(parts, largest)[largest - 1]
+        height, width = mask.shape
+        box = (rows.start / height, rows.stop / height, columns.start / width, columns.stop / width)
+        return cls(number, box, float(areas[largest] / mask.size))
+
+    def near(self, other: Sighting, frames: int) -> bool:
+        """Whether this may be the same object, so many pictures later."""
+        (top, bottom, left, right), (top2, bottom2, left2, right2) = self.box, other.box
+        jump = MOST_JUMP * frames
+        return (
+            left - jump <= right2
+            and left2 - jump <= right
+            and top - jump <= bottom2
+            and top2 - jump <= bottom
+        )
+
+    def cut_out(self, picture: Array) -> Array:
+        """The object with some of its surroundings."""
+        height, width = picture.shape[:2]
+        rows = _widened(self.box[0] * height, self.box[1] * height, height)
+        columns = _widened(self.box[2] * width, self.box[3] * width, width)
+        return picture[rows, columns]
+
+
+def _widened(low: float, high: float, size: int) -> slice:
+    room = max(MARGIN * (high - low), 0.5 * (LEAST_SIDE - (high - low)), 0.0)
+    return slice(max(0, round(low - room)), min(size, round(high + room)))
+
+
+@dataclass
+class Event:
+    """Consecutive sightings of one object."""
+
+    sightings: list[Sighting] = field(default_factory=list)
+
+    @property
+    def best(self) -> Sighting:
+        """The one in which it is largest."""
+        return max(self.sightings, key=lambda sighting: sighting.area)
+
+
+def events_of(sightings: Sequence[Sighting | None], window: int) -> list[Event]:
+    """Sightings in order, one for each window of frames, grouped by object."""
+    events: list[Event] = []
+    for sighting in sightings:
+        if sighting is None:
+            continue
+        last = events[-1].sightings[-1] if events else None
+        apart = 2 if last is None else (sighting.number - last.number) / window
+        if last is not None and apart < 2.0 and last.near(sighting, 1):
+            events[-1].sightings.append(sighting)
+        else:
+            events.append(Event([sighting]))
+    return events

@@ -1,0 +1,214 @@
+"""What a run gives back: the two parts, how good they are, why it ended, and what happened on the way."""
+
+from __future__ import annotations
+
+import html
+import os
+import time
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from math import inf
+from typing import Any
+
+from rankwolf import plots
+from rankwolf.data import Source
+from rankwolf.ground.low_rank import LowRank
+from rankwolf.result.sparse_part import SparsePart, sparse_part_of
+from rankwolf.solvers.refit import refit
+
+
+class Status(Enum):
+    """Why a run ended: a sentence for people, a name for programs."""
+
+    GAP_REACHED = "The certified relative gap is at or below tol."
+    PAPER_RULE = "The objective changed by at most tol, relatively, in five iterations in a row."
+    ITERATION_LIMIT = "The iteration limit was reached."
+    TIME_LIMIT = "The time limit was reached."
+    CALLBACK = "The callback asked to stop."
+    NO_PROGRESS = (
+        "Neither the objective nor the certificate improves any more at this floating-point precision."
+    )
+    REFITTED = "L was fitted again without shrinkage, at the rank that was found, to the entries that are no outliers."
+    NOT_FINITE = "The objective is not finite any more; data of another scale may help."
+
+    @property
+    def converged(self) -> bool:
+        """Whether the run ended because it reached what was asked for."""
+        return self in (Status.GAP_REACHED, Status.PAPER_RULE, Status.REFITTED)
+
+    @property
+    def is_limit(self) -> bool:
+        """Whether the run ended because it had taken long enough."""
+        return self in (Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.NO_PROGRESS)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One iteration. ``gap`` is the objective less the best lower bound so far.
+
+    That bound rests on Ritz values and can be too high where a solver's vectors missed a direction; the gap of the
+    :class:`Decomposition` does not.
+    """
+
+    iteration: int
+    passes: int
+    objective: float
+    gap: float
+    relative_gap: float
+    rank: int
+    nonzeros: int
+    step_size: float
+    sparse_step_size: float
+    surrogate_gap: float
+    seconds: float
+    bytes_read: int = 0
+    """From the disk, so far; 0 for data in memory."""
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """M ≈ L + S, with a bound on how far the pair is from the optimum.
+
+    ``objective`` is evaluated once more for the pair that is returned; ``gap`` is its distance to a certified lower
+    bound, so the optimum lies in [objective − gap, objective]. ``gap_is_proved`` is False where ‖G‖₂ was too large a
+    matrix's norm to be bounded by a factorisation and rests on a converged Lanczos process, see
+    :mod:`rankwolf.run.certificate`.
+    """
+
+    low_rank: LowRank
+    sparse: SparsePart
+    objective: float
+    gap: float
+    relative_gap: float
+    gap_is_proved: bool
+    status: Status
+    n_iter: int
+    passes: int
+    seconds: float
+    method: str
+    lambdas: tuple[float, float] | None
+    radii: tuple[float, float] | None
+    history: tuple[Record, ...]
+    noise_scale: float | None = None
+    """σ, the standard deviation of M − L apart from outliers: of a refit, or measured for ``delta="auto"``."""
+    noise: tuple[float, float] | None = None
+    """(λ, ε) where the misfit was bounded: the weight of ‖S‖₁ beside ‖L‖_*, and the bound."""
+    source: Source | None = field(default=None, repr=False, compare=False)
+    """Where the entries are; None for measurements, and for a result that was loaded."""
+
+    def refit(self) -> Decomposition:
+        """L again without shrinkage, at the rank that was found, on the entries that are not outliers.
+
+        λ_L takes as much off every singular value, which is half of the error of most fits or more; and S with λ_S = 2σ
+        holds one in twenty entries of pure noise. In the result, L is the least-squares fit to the entries within 3.29σ
+        of it, decided again in each round, σ is ``noise_scale``, and S is M − L where that is beyond 3.29σ: the
+        outliers, at their full size. Of Gaussian noise, one entry in a thousand is called one.
+
+        ``objective`` is ½Σ(M − L)² over the other entries. It is no convex problem: ``gap`` is infinite, nothing is
+        certified. Weights, iterations and history are those of this fit. Directions too weak beside the noise to be
+        worth keeping unshrunk are dropped. Cost: about 10 passes of 6 to 8 products with V, and n·r² numbers.
+
+        >>> import numpy as np, rankwolf as rw
+        >>> rng = np.random.default_rng(0)
+        >>> truth = rng.standard_normal((200, 3)) @ rng.standard_normal((3, 100))
+        >>> fit = rw.decompose(truth + 0.1 * rng.standard_normal(truth.shape), delta="auto", rng=0)
+        >>> def error(L):
+        ...     return np.linalg.norm(np.asarray(L) - truth) / np.linalg.norm(truth)
+        >>> refitted = fit.refit()
+        >>> round(error(fit.low_rank) / error(refitted.low_rank)), round(refitted.noise_scale, 2)
+        (2, 0.1)
+        """
+        started = time.perf_counter()
+        source = self.source
+        if source is None:
+            raise ValueError(
+                "This result cannot be refitted: its entries are not at hand (it was loaded, or recovered from "
+                "measurements). Refit before saving."
+            )
+        found = refit(source, source.as_solver_sees(self.low_rank), self.lambdas[0] if self.lambdas else 0.0)
+        low_rank = source.as_user_sees(found.low_rank)
+        return replace(
+            self,
+            low_rank=low_rank,
+            sparse=sparse_part_of(source, low_rank, found.limit, found.outliers, shrinks=False),
+            objective=0.5 * found.misfit_squared,
+            gap=inf,
+            relative_gap=inf,
+            gap_is_proved=False,
+            status=Status.REFITTED,
+            passes=source.passes,
+            seconds=self.seconds + time.perf_counter() - started,
+            noise_scale=found.sigma,
+        )
+
+    @property
+    def given(self) -> dict[str, float]:
+        """The two numbers that define the problem, by name."""
+        pairs = {
+            ("lambda_L", "lambda_S"): self.lambdas,
+            ("tau_L", "tau_S"): self.radii,
+            ("weight", "epsilon"): self.noise,
+        }
+        names, pair = next((names, pair) for names, pair in pairs.items() if pair is not None)
+        return dict(zip(names, pair, strict=True))
+
+    def __repr__(self) -> str:
+        symbols = {
+            "lambda_L": "λ_L",
+            "lambda_S": "λ_S",
+            "tau_L": "τ_L",
+            "tau_S": "τ_S",
+            "weight": "λ",
+            "epsilon": "ε",
+        }
+        weights = ", ".join(f"{symbols[name]} = {number:.4g}" for name, number in self.given.items())
+        m, n = self.low_rank.shape
+        share = self.sparse.nnz / max(1, m * n)
+        return (
+            f"Decomposition of {m} × {n} by {self.method} ({weights})\n"
+            f"  L of rank {self.low_rank.rank}, S with {self.sparse.nnz:,} non-zeros ({share:.1%})\n"
+            f"  objective {self.objective:.6g}, {self._quality}\n"
+            f"  {self.n_iter} iteration{'' if self.n_iter == 1 else 's'}, {self.passes} passes, {self.seconds:.2f} s\n"
+            f"  {self.status.value}"
+        )
+
+    def _repr_html_(self) -> str:
+        """The same lines as a small table, for notebooks."""
+        head, *lines = repr(self).splitlines()
+        rows = "".join(f"<tr><td>{html.escape(line.strip())}</td></tr>" for line in lines)
+        return f"<table><thead><tr><th>{html.escape(head)}</th></tr></thead><tbody>{rows}</tbody></table>"
+
+    def plot(self, panel: str | None = None, ax: Any = None) -> Any:
+        """Draw L, S, the singular values and the convergence in one figure, or one of them on ``ax``.
+
+        ``panel`` is ``"low_rank"``, ``"sparse"``, ``"singular_values"`` or ``"convergence"``. Needs matplotlib. Returns
+        the figure, or the axes of one panel. At most 400 × 400 entries of L and S are computed.
+        """
+        return plots.decomposition(self, panel, ax)
+
+    @property
+    def _quality(self) -> str:
+        """The certified gap, or the noise where there is none."""
+        if self.status is Status.REFITTED:
+            return f"noise {self.noise_scale:.4g}"
+        return f"relative gap {self.relative_gap:.2g}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Numbers and words that JSON knows, without the matrices and the history."""
+        return {
+            **self.given,
+            "method": self.method, "rank": self.low_rank.rank, "nonzeros": self.sparse.nnz, "objective": self.objective,
+            "gap": self.gap, "relative_gap": self.relative_gap, "gap_is_proved": self.gap_is_proved,
+            "status": self.status.name, "status_says": self.status.value, "iterations": self.n_iter,
+            "passes": self.passes, "noise_scale": self.noise_scale,
+        }  # fmt: skip
+
+    def save(self, path: str | os.PathLike[str], *, with_sparse: bool = True) -> None:
+        """Write everything, S as compressed rows, to one ``.npz`` file (no pickle); moved into place when whole.
+
+        Without S the file has (m + n)·r numbers: enough for data that is kept elsewhere, such as a video, from which
+        S = T_λS(P_Ω(M − L)) can be computed again.
+        """
+        from rankwolf.result.saving import save
+
+        save(self, path, with_sparse)

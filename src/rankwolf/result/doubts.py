@@ -1,0 +1,77 @@
+"""What is odd about a result, and the remedy: sentences that Python warns with and the command prints."""
+
+from __future__ import annotations
+
+import warnings
+
+from rankwolf.ground.complaints import RankwolfWarning
+from rankwolf.result.decomposition import Decomposition, Status
+
+# A table with fewer columns may well need half of them.
+DOUBTFUL_SIDE = 20
+# A share of the observed entries in S beyond which S is not sparse.
+MOSTLY = 0.6
+
+
+def doubts(fit: Decomposition) -> list[str]:
+    """One sentence or two for each thing that is odd; none where all is well."""
+    return [*doubts_of_parts(fit), *_of_the_ending(fit)]
+
+
+def doubts_of_parts(fit: Decomposition) -> list[str]:
+    """Those about L and S, whichever way the run ended."""
+    if fit.noise is not None:
+        return []  # without noise S is all that L leaves over: full where L is not exact to the last digit
+    rank, most = fit.low_rank.rank, min(fit.low_rank.shape)
+    observed = fit.low_rank.shape[0] * fit.low_rank.shape[1]
+    if fit.source is not None:
+        if fit.source.summary.norm == 0.0:
+            return []  # of zeros, both parts are zero
+        observed = fit.source.summary.observed
+    given = "lambdas" if fit.lambdas else "radii"
+    smaller, larger = ("a smaller", "a larger") if fit.lambdas else ("larger", "smaller")
+    what = "delta" if fit.lambdas else given
+    found = []
+    if rank == 0:
+        found.append(
+            "The low-rank part is zero: no direction of the data stands out from what these weights take for noise. If "
+            f"there should be one, give {smaller} {what}."
+        )
+    if most >= DOUBTFUL_SIDE and rank > most / 2:
+        found.append(
+            f"The low-rank part has rank {rank} of at most {most}, so most of it is noise: the weights are too small "
+            f"for this data. Give {larger} {what}."
+        )
+    if fit.sparse.nnz == 0 and fit.status is not Status.REFITTED:
+        found.append(
+            f"The sparse part is zero: no entry is further from the low-rank part than λ_S. If there are outliers, "
+            f"give {smaller} {what}."
+        )
+    if fit.sparse.nnz > MOSTLY * observed:
+        found.append(
+            f"The sparse part has {fit.sparse.nnz / observed:.0%} of the entries: λ_S is below the noise. Give "
+            f"{larger} {what}."
+        )
+    return found
+
+
+_REMEDIES = {
+    Status.ITERATION_LIMIT: "Raise max_iter or tol.",
+    Status.TIME_LIMIT: "Raise max_seconds or tol.",
+    Status.NO_PROGRESS: "Raise tol.",
+    Status.NOT_FINITE: "Divide the data by a constant.",
+}
+
+
+def _of_the_ending(fit: Decomposition) -> list[str]:
+    remedy = _REMEDIES.get(fit.status)
+    if remedy is None:
+        return []
+    return [f"{fit.status.value} The certified gap is {fit.relative_gap:.2g}. {remedy}"]
+
+
+def warn_of(fit: Decomposition, stacklevel: int = 3) -> Decomposition:
+    """The fit itself, after a :class:`RankwolfWarning` for each of its doubts."""
+    for doubt in doubts(fit):
+        warnings.warn(doubt, RankwolfWarning, stacklevel=stacklevel)
+    return fit

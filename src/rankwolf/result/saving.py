@@ -1,0 +1,165 @@
+"""Results in files: an ``.npz`` without pickle, checked when it is read as if a stranger had written it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict, fields
+from math import isfinite, isnan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from rankwolf.files.address import Address
+from rankwolf.files.archive import Archive, opened_archive, write_npz
+from rankwolf.files.claims import Budget
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.complaints import check_size
+from rankwolf.ground.low_rank import LowRank
+from rankwolf.ground.whole import Name, whole
+from rankwolf.result.decomposition import Decomposition, Record, Status
+from rankwolf.result.sparse_part import SparsePart, StoredSparse, UnsavedSparse
+
+FORMAT = 1
+FACTORS, SPARSE = ("u", "s", "vt"), ("sparse_data", "sparse_indices", "sparse_indptr")
+HISTORY = "history_"
+# Settings that older files do not have.
+NEWER = ("noise_scale", "noise")
+
+
+def save(fit: Decomposition, path: Name, with_sparse: bool) -> None:
+    """Write ``fit`` to one file, which appears when it is whole."""
+    settings = {
+        "format": FORMAT, "objective": fit.objective, "gap": fit.gap, "relative_gap": fit.relative_gap,
+        "gap_is_proved": fit.gap_is_proved, "status": fit.status.name, "n_iter": fit.n_iter, "passes": fit.passes,
+        "seconds": fit.seconds, "method": fit.method, "lambdas": fit.lambdas, "radii": fit.radii,
+        "noise": fit.noise,
+        "nonzeros": fit.sparse.nnz, "noise_scale": fit.noise_scale,
+    }  # fmt: skip
+    rows = [asdict(record) for record in fit.history]
+    arrays: dict[str, Any] = {
+        f"{HISTORY}{f.name}": np.array([row[f.name] for row in rows]) for f in fields(Record)
+    }
+    if with_sparse:
+        sparse = fit.sparse.to_scipy()
+        arrays |= dict(zip(SPARSE, (sparse.data, sparse.indices, sparse.indptr), strict=True))
+    arrays |= {name: getattr(fit.low_rank, name) for name in FACTORS}
+    with whole(path) as temporary:
+        write_npz(temporary, {**arrays, "settings": json.dumps(settings)})
+
+
+def load(path: str | os.PathLike[str], *, max_memory: int | str | None = None) -> Decomposition:
+    """Read what :meth:`Decomposition.save` wrote; a ValueError of one line for any other file.
+
+    Only what a result consists of is read, after the sizes that the file claims have been held against ``max_memory``
+    (bytes, or words such as "2GB"; default: three quarters of what the machine has free, and no implausible growth).
+    Then the contents are checked: factors are finite real numbers of shapes that fit together, singular values and the
+    gap are not negative, indices of S lie inside it. What is *not* checked is whether the result is a good one.
+    """
+    address = Address(Path(path))
+    budget = Budget(None if max_memory is None else check_size("max_memory", max_memory, "load"))
+    with address.reading("a file that Decomposition.save wrote"), opened_archive(address, budget) as archive:
+        return _decomposition(archive)
+
+
+def _decomposition(archive: Archive) -> Decomposition:
+    names = [f.name for f in fields(Record) if f"{HISTORY}{f.name}" in archive.names]
+    archive.check_sizes([*FACTORS, *SPARSE, "settings", *(HISTORY + name for name in names)])
+    settings = _Settings(json.loads(archive.word("settings")))
+    settings.get("format", lambda found: found == FORMAT)
+    low_rank = _low_rank(archive)
+    return Decomposition(
+        low_rank=low_rank, sparse=_sparse(archive, low_rank, settings),
+        # A run may have ended because its objective was not finite; and without a proof the gap is infinite.
+        objective=settings.get("objective", _is_number), gap=settings.get("gap", _is_not_negative),
+        relative_gap=settings.get("relative_gap", _is_not_negative),
+        gap_is_proved=settings.get("gap_is_proved", lambda found: isinstance(found, bool)),
+        status=Status[settings.get("status", lambda found: found in Status.__members__)],
+        n_iter=settings.get("n_iter", _is_count), passes=settings.get("passes", _is_count),
+        seconds=settings.get("seconds", _is_not_negative),
+        method=settings.get("method", lambda found: isinstance(found, str) and len(found) < 100),
+        lambdas=_pair(settings.get("lambdas", _is_pair)), radii=_pair(settings.get("radii", _is_pair)),
+        history=_history(archive, names),
+        noise=_pair(settings.get("noise", _is_pair)),
+        noise_scale=settings.get("noise_scale", lambda found: found is None or _is_not_negative(found)),
+    )  # fmt: skip
+
+
+def _low_rank(archive: Archive) -> LowRank:
+    u, s, vt = archive.array("u", 2, "fc"), archive.array("s", 1, "f"), archive.array("vt", 2, "fc")
+    if u.shape[1] != s.size or vt.shape[0] != s.size or 0 in (u.shape[0], vt.shape[1]):
+        raise ValueError("the factors of L do not fit together")
+    if u.dtype.kind != vt.dtype.kind:
+        raise ValueError("one factor of L is complex and the other is not")
+    if not all(np.isfinite(factor).all() for factor in (u, s, vt)):
+        raise ValueError("the factors of L are not finite")
+    if s.size and s.min() < 0.0:
+        raise ValueError("a singular value of L is negative")
+    return LowRank(u, s.astype(np.float64), vt)
+
+
+def _sparse(archive: Archive, low_rank: LowRank, settings: _Settings) -> SparsePart:
+    m, n = low_rank.shape
+    if SPARSE[0] not in archive.names:
+        nonzeros = settings.get("nonzeros", lambda found: _is_count(found) and found <= m * n)
+        return UnsavedSparse((m, n), low_rank.dtype, nonzeros)
+    data, indices, pointers = (
+        archive.array(name, 1, kinds) for name, kinds in zip(SPARSE, ("fc", "i", "i"), strict=True)
+    )
+    if data.dtype.kind != low_rank.dtype.kind:
+        raise ValueError("one of L and S is complex and the other is not")
+    if not np.isfinite(data).all():
+        raise ValueError("S is not finite")
+    matrix = scipy.sparse.csr_array((data, indices, pointers), shape=(m, n))
+    matrix.check_format(full_check=True)  # a bad index would segfault a product
+    return StoredSparse(matrix)
+
+
+def _history(archive: Archive, names: list[str]) -> tuple[Record, ...]:
+    columns: list[Array] = [archive.array(f"{HISTORY}{name}", 1) for name in names]
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return tuple(Record(**dict(zip(names, row, strict=True))) for row in rows)
+
+
+class _Settings:
+    """Words and numbers of the file, each looked at when it is asked for."""
+
+    def __init__(self, found: Any) -> None:
+        if not isinstance(found, dict):
+            raise TypeError("its settings are none")
+        self._found = found
+
+    def get(self, name: str, fits: Callable[[Any], bool]) -> Any:
+        """The setting, if it fits."""
+        value = self._found.get(name) if name in NEWER else self._found[name]
+        if not fits(value):
+            remedy = f", and this version reads {FORMAT}" if name == "format" else ""
+            raise ValueError(f"its {name} is {str(value)[:40]!r}{remedy}")
+        return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_not_negative(value: Any) -> bool:
+    return _is_number(value) and (isnan(value) or value >= 0)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_pair(value: Any) -> bool:
+    if value is None:
+        return True
+    return isinstance(value, list) and len(value) == 2 and all(
+        _is_number(item) and isfinite(item) and item >= 0 for item in value
+    )  # fmt: skip
+
+
+def _pair(value: list[float] | None) -> tuple[float, float] | None:
+    return None if value is None else (value[0], value[1])

@@ -1,0 +1,196 @@
+"""The sparse part S: thresholded from the data when it is asked for, or stored."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from rankwolf.data import OnDask, Source
+from rankwolf.data.tiles import is_sparse
+from rankwolf.files.part_wise import Part, write_hdf5, write_npy, write_zarr
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.low_rank import ColumnKey, LowRank, RowKey, split_key
+from rankwolf.ground.whole import Name
+from rankwolf.result.residual import sparse_part, thresholded
+
+
+class SparsePart(ABC):
+    """S: slices of rows, ``nnz``, ``to_scipy()``, ``np.asarray``; it need not exist anywhere as a whole."""
+
+    def __init__(self, shape: tuple[int, int], dtype: np.dtype[Any], nnz: int) -> None:
+        self.shape, self.dtype, self.nnz = shape, dtype, nnz
+
+    @abstractmethod
+    def rows(self, start: int, stop: int) -> Array:
+        """Rows ``start`` to ``stop`` as a dense array."""
+
+    def __getitem__(self, key: RowKey | tuple[RowKey, ColumnKey]) -> Array:
+        rows, columns = split_key(key)
+        numbers: Any = np.arange(self.shape[0])[rows]
+        if np.ndim(numbers) == 0:
+            part = self.rows(int(numbers), int(numbers) + 1)[0]
+        elif isinstance(rows, slice) and rows.step in (None, 1):
+            start, stop, _ = rows.indices(self.shape[0])
+            part = self.rows(start, max(start, stop))
+        else:
+            part = np.empty((numbers.size, self.shape[1]), self.dtype)
+            for place, number in enumerate(numbers):
+                part[place] = self.rows(number, number + 1)[0]
+        result: Array = part[..., columns]
+        return result
+
+    def blocks(self, rows_at_once: int | None = None) -> Iterator[tuple[int, Array]]:
+        """(first row, rows) from top to bottom, a few rows at a time."""
+        step = rows_at_once or max(1, 2**20 // max(1, self.shape[1]))
+        for start in range(0, self.shape[0], step):
+            yield start, self.rows(start, min(start + step, self.shape[0]))
+
+    def parts(self) -> Iterator[Part]:
+        """(rows, columns, entries) that make up S, whole rows or whole columns, as the data is stored."""
+        columns = slice(0, self.shape[1])
+        return ((slice(start, start + len(block)), columns, block) for start, block in self.blocks())
+
+    def to_npy(self, path: Name, *, overwrite: bool = False) -> None:
+        """Write S as a dense ``.npy``, part by part; the file appears when it is whole."""
+        write_npy(path, self.shape, self.dtype, self.parts(), overwrite)
+
+    def to_zarr(self, path: Name, *, overwrite: bool = False, zarr_format: int = 3) -> None:
+        """Write S as a Zarr array (a folder, format 2 or 3), part by part; it appears when it is whole."""
+        write_zarr(path, self.shape, self.dtype, self.parts(), overwrite, zarr_format)
+
+    def to_hdf5(self, path: Name, name: str = "sparse", *, overwrite: bool = False) -> None:
+        """Write S as the dataset ``name`` of a new HDF5 file, part by part; it appears when it is whole."""
+        write_hdf5(path, name, self.shape, self.dtype, self.parts(), overwrite)
+
+    def to_scipy(self) -> scipy.sparse.csr_array:
+        """As a CSR array."""
+        narrow, parts = False, []
+        for _, columns, entries in self.parts():
+            narrow |= columns.stop - columns.start < self.shape[1]
+            parts.append(scipy.sparse.csr_array(entries))
+        stack = scipy.sparse.hstack if narrow else scipy.sparse.vstack
+        return scipy.sparse.csr_array(stack(parts, format="csr", dtype=self.dtype))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError("The sparse part has no dense form to share: np.asarray(S) makes one.")
+        dense = self.rows(0, self.shape[0])
+        return dense if dtype is None else dense.astype(dtype, copy=False)
+
+    def __repr__(self) -> str:
+        share = self.nnz / max(1, self.shape[0] * self.shape[1])
+        return (
+            f"{type(self).__name__}({self.shape[0]} × {self.shape[1]}, {self.nnz:,} non-zeros, {share:.2%})"
+        )
+
+
+class ThresholdedResidual(SparsePart):
+    """S = T_θ(P_Ω(M − L)): computed from the data and L when asked for, never stored.
+
+    ``nnz`` was counted by a pass: an entry within rounding of θ may be zero in one computation and not in another.
+    ``shrinks``: whether T takes θ off what is beyond it (the convex problem's S), or leaves it as it is (a refit's).
+    """
+
+    def __init__(
+        self, source: Source, low_rank: LowRank, threshold: float, nnz: int, shrinks: bool = True
+    ) -> None:
+        super().__init__(low_rank.shape, source.dtype, nnz)
+        self._source, self._low_rank, self.threshold, self.shrinks = source, low_rank, threshold, shrinks
+
+    def rows(self, start: int, stop: int) -> Array:
+        """Read the data again, subtract L, threshold; 2r operations an observed entry."""
+        rows, columns = slice(start, stop), slice(0, self.shape[1])
+        sparse = self._thresholded(rows, columns, self._source.read_user(rows))
+        return np.asarray(sparse.toarray() if is_sparse(sparse) else sparse)
+
+    def parts(self) -> Iterator[Part]:
+        """As the source likes to be read."""
+        for rows, columns, tile in self._source.user_parts():
+            sparse = self._thresholded(rows, columns, tile)
+            yield rows, columns, sparse.toarray() if is_sparse(sparse) else sparse
+
+    def to_scipy(self) -> scipy.sparse.csr_array:
+        """As a CSR array, by one pass over the data, on the workers where it is on workers."""
+        return sparse_part(self._source, self._low_rank, self.threshold, self.shrinks)
+
+    def _thresholded(self, rows: slice, columns: slice, tile: Any) -> Any:
+        # Of a result on a cluster, u may not be here yet.
+        part = LowRank(np.asarray(self._low_rank.u[rows]), self._low_rank.s, self._low_rank.vt[:, columns])
+        return thresholded(tile, *part.factors(), self.threshold, self.shrinks)
+
+
+class DistributedResidual(ThresholdedResidual):
+    """The same for a dask.array: slices of rows come to the client, ``to_dask()`` stays on the workers."""
+
+    _source: OnDask
+
+    def to_dask(self) -> Any:
+        """S as a lazy dask.array, in the partitions of the data: ``.to_zarr(url)`` writes it from the workers."""
+        seen = self._source.as_solver_sees(self._low_rank)
+        make = partial(
+            _thresholded_partition,
+            s=seen.s,
+            vt=np.asarray(seen.vt),
+            threshold=self.threshold,
+            shrinks=self.shrinks,
+        )
+        return self._source.map_lazily(make, seen.u)
+
+    def to_scipy(self) -> scipy.sparse.csr_array:
+        """As a CSR array, of which every partition is made by a worker."""
+        import dask
+
+        blocks = self.to_dask().to_delayed()
+        made = dask.compute(
+            [[dask.delayed(scipy.sparse.csr_array)(block) for block in row] for row in blocks]
+        )[0]
+        return scipy.sparse.csr_array(scipy.sparse.block_array(made, format="csr", dtype=self.dtype))
+
+
+def _thresholded_partition(
+    tile: Array, u: Array | None = None, *, s: Array, vt: Array, threshold: float, shrinks: bool
+) -> Array:
+    """On a worker; without ``u`` where L is zero."""
+    part = LowRank(np.zeros((tile.shape[0], 0), tile.dtype) if u is None else u, s, vt)
+    sparse: Array = thresholded(tile, *part.factors(), threshold, shrinks)
+    return sparse
+
+
+def sparse_part_of(
+    source: Source, low_rank: LowRank, threshold: float, nnz: int, shrinks: bool = True
+) -> SparsePart:
+    """S = T_θ(P_Ω(M − L)) of a source, with ``nnz`` entries; L lies as the user's matrix does. Nothing is computed."""
+    kind = DistributedResidual if isinstance(source, OnDask) else ThresholdedResidual
+    return kind(source, low_rank, threshold, nnz, shrinks)
+
+
+class StoredSparse(SparsePart):
+    """S in compressed rows."""
+
+    def __init__(self, matrix: scipy.sparse.csr_array) -> None:
+        super().__init__((int(matrix.shape[0]), int(matrix.shape[1])), matrix.dtype, int(matrix.nnz))
+        self._matrix = matrix
+
+    def rows(self, start: int, stop: int) -> Array:
+        """Make a few rows dense."""
+        dense: Array = self._matrix[start:stop].toarray()
+        return dense
+
+    def to_scipy(self) -> scipy.sparse.csr_array:
+        """A copy of what is stored."""
+        return self._matrix.copy()
+
+
+class UnsavedSparse(SparsePart):
+    """S of a result that was saved without it: its size is known, its entries are not."""
+
+    def rows(self, start: int, stop: int) -> Array:
+        """There are none to give."""
+        raise ValueError(
+            "This result was saved without its sparse part. S is the data less L, soft-thresholded by lambdas[1]."
+        )

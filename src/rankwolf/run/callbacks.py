@@ -1,0 +1,192 @@
+"""Ready-made callbacks for ``decompose(..., callback=...)``.
+
+A callback is called with a :class:`~rankwolf.Record` after each iteration, and the clock of the run stands still
+meanwhile; returning False stops the run. The relative gap of a record is the solver's own; before a run stops on it,
+the certificate is computed afresh, and :attr:`Decomposition.relative_gap` is that one.
+
+These two classes are the only ones outside the command line that write anything, and only because they were asked to.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from math import isfinite, log
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from rankwolf.result.decomposition import Record
+
+
+class LogTable:
+    """A table in the manner of FrankWolfe.jl: the header once, then one row for each iteration.
+
+    ``file`` is any text stream; by default what ``sys.stdout`` is at the time of the call. A table may serve several
+    runs one after the other: it prints its header again when the iterations start anew.
+
+    >>> import numpy as np, rankwolf as rw
+    >>> fit = rw.decompose(np.eye(4), max_iter=2, callback=rw.callbacks.LogTable())  # doctest: +ELLIPSIS
+    ------...
+     Iteration   Passes      Objective           Gap   Relative gap   Rank    Nonzeros       Step    Seconds
+    ------...
+    """
+
+    HEADER = (
+        f"{'Iteration':>10} {'Passes':>8} {'Objective':>14} {'Gap':>13} {'Relative gap':>14} {'Rank':>6} "
+        f"{'Nonzeros':>11} {'Step':>10} {'Seconds':>10}"
+    )
+
+    def __init__(self, file: TextIO | None = None) -> None:
+        self._file, self._last = file, sys.maxsize
+
+    def __call__(self, record: Record) -> None:
+        """Print one row, after the header where a run begins."""
+        if record.iteration <= self._last:
+            rule = "-" * len(self.HEADER)
+            self._write(rule, self.HEADER, rule)
+        self._last = record.iteration
+        self._write(self.row(record))
+
+    @staticmethod
+    def row(record: Record) -> str:
+        """One row, as wide as the header; a dash where there is no number yet."""
+        return (
+            f"{record.iteration:>10} {record.passes:>8} {record.objective:>14.6e} {_known(record.gap, '.3e'):>13} "
+            f"{_known(record.relative_gap, '.3e'):>14} {record.rank:>6} {record.nonzeros:>11} "
+            f"{_known(record.step_size, '.2e'):>10} {record.seconds:>10.3f}"
+        )
+
+    def _write(self, *lines: str) -> None:
+        stream = sys.stdout if self._file is None else self._file
+        stream.write("".join(f"{line}\n" for line in lines))
+        stream.flush()
+
+
+class ProgressBar:
+    """A progress bar: passes, objective or speed of reading, gap, rank, time left; needs rich (``report``).
+
+    With ``tol`` the bar fills as the gap falls to it, on a logarithmic scale; without it the bar only shows that work
+    goes on, and for how long by now. It is drawn inside a ``with`` block, which also takes it off the screen::
+
+        with ProgressBar(tol=1e-3) as bar:
+            fit = rw.decompose(X, tol=1e-3, callback=bar)
+    """
+
+    def __init__(
+        self, tol: float | None = None, label: str = "Solving", console: Console | None = None
+    ) -> None:
+        self._tol, self._label, self._console = tol, label, console
+        self._first_gap: float | None = None
+        self._progress: Progress | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            from rich.progress import (
+                BarColumn,
+                Progress,
+                TextColumn,
+                TimeElapsedColumn,
+                TimeRemainingColumn,
+            )
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                "ProgressBar needs the package 'rich'. Install it with: pip install 'rankwolf[report]'",
+                name="rich",
+            ) from error
+        left = TimeRemainingColumn(compact=True, elapsed_when_finished=True)
+        clock = (TimeElapsedColumn(),) if self._tol is None else (TextColumn("left"), left)
+        self._progress = Progress(  # all of it in 80 characters
+            TextColumn("{task.description}"), BarColumn(bar_width=8),
+            TextColumn("{task.fields[state]}"), *clock, console=self._console,
+        )  # fmt: skip
+        self._first_gap = None
+        self._task = self._progress.add_task(self._label, total=None, state="")
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._progress is not None
+        self._progress.stop()
+        self._progress = None
+
+    def __call__(self, record: Record) -> None:
+        """Move the bar."""
+        if self._progress is None:
+            raise RuntimeError(
+                "A ProgressBar is drawn inside a 'with' block: with ProgressBar() as bar: decompose(X, callback=bar)."
+            )
+        self._progress.update(
+            self._task, state=describe(record), total=None if self._tol is None else 1.0, completed=self.share(record)
+        )  # fmt: skip
+
+    def share(self, record: Record) -> float:
+        """How much of the way from the first gap to ``tol`` is done, from 0 to 1, on a logarithmic scale."""
+        if self._tol is None or not isfinite(record.relative_gap):
+            return 0.0
+        if record.relative_gap <= self._tol:
+            return 1.0
+        if self._first_gap is None:
+            self._first_gap = record.relative_gap
+        if self._tol == 0.0 or self._first_gap <= record.relative_gap:
+            return 0.0
+        return log(self._first_gap / record.relative_gap) / log(self._first_gap / self._tol)
+
+
+class WithIterate:
+    """A callback that sees the pair of the iteration: ``function(record, solution)``; returning False stops the run.
+
+    ``solution.low_rank`` is L. For measurements ``solution.sparse`` is S, an array that the run goes on with: look at
+    it, copy it, but do not change it. For entries S is not made; ``solution.threshold`` is what S = T(M − L) takes off.
+
+    >>> import numpy as np, rankwolf as rw
+    >>> from rankwolf.sensing import PartialDCT
+    >>> A, ranks = PartialDCT.random(60, (8, 9), seed=0), []
+    >>> watch = rw.callbacks.WithIterate(lambda record, pair: ranks.append(pair.low_rank.rank))
+    >>> fit = rw.recover(A.apply(np.outer(np.ones(8), np.arange(9.0))), A, delta=0.1, callback=watch, rng=0)
+    >>> len(ranks) == fit.n_iter
+    True
+    """
+
+    def __init__(self, function: Callable[[Record, Any], object]) -> None:
+        self._function = function
+        self.solution: Any = None
+
+    def __call__(self, record: Record) -> object:
+        """Hand both over."""
+        solution, self.solution = self.solution, None
+        return self._function(record, solution)
+
+
+def describe(record: Record) -> str:
+    """One record in about 50 characters; the speed of reading takes the place of the objective."""
+    gap = f"{record.relative_gap:.2%}" if isfinite(record.relative_gap) else "unknown"
+    if record.bytes_read and record.seconds > 0.0:
+        speed = record.bytes_read / record.seconds / 1e6
+        return f"pass {record.passes}, gap {gap}, rank {record.rank}, {speed:,.0f} MB/s"
+    return f"pass {record.passes}, objective {record.objective:.5g}, gap {gap}, rank {record.rank}"
+
+
+def combine(*callbacks: Callable[[Record], object]) -> Callable[[Record], bool]:
+    """One callback from several: each is called every time, in this order; the run stops when one of them says False.
+
+    >>> stop = combine(print, lambda record: False)
+    >>> stop("a record")
+    a record
+    False
+    """
+
+    def call_all(record: Record) -> bool:
+        answers = [callback(record) for callback in callbacks]
+        return not any(answer is False for answer in answers)
+
+    return call_all
+
+
+def _known(number: float, form: str) -> str:
+    return format(number, form) if isfinite(number) else "-"

@@ -1,0 +1,230 @@
+"""A lower bound on the optimum that is proved, for any L, whichever solver made it.
+
+Both problems have a bound from any Y on Ω, here G = clip(P_Ω(M − L), ±θ), or with a hint from the solver G less what is
+too long in it, clipped once more (:class:`rankwolf.passes.Deflation`). It takes an *upper* bound on ‖Y‖₂, and that is
+what has to be proved; a power method only gives lower ones.
+
+- Up to ``EXACT_COLUMNS`` columns: the Gram matrix C = YᵀY is added up in one pass (mn² operations, at the speed of
+  BLAS), a Lanczos process on C proposes c ≥ λ_max(C), and a Cholesky factorisation of cI − C succeeds only if it is so,
+  up to rounding. Whoever needs a bound of a certain height asks for it: the c that would give it is tried first, and if
+  it fails, no time is lost on how far it is.
+- Beyond: block Lanczos on YᵀY through passes, from a random block, until the leading Ritz pair has a relative residual
+  below ``RITZ_TOL``; the bound is the Ritz value plus the residual. That some singular value lies there is certain;
+  that it is the largest holds with probability one over the random start in exact arithmetic, and is not proved for a
+  single run. ``Certificate.proved`` says which of the two it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from rankwolf.data import Source
+from rankwolf.data.measurements import Measurements
+from rankwolf.data.memory_shares import EXACT_COLUMNS
+from rankwolf.ground.arrays import Array, inner
+from rankwolf.ground.deadline import patiently
+from rankwolf.ground.low_rank import LowRank
+from rankwolf.oracles import nuclear
+from rankwolf.passes import Deflation, DualSums, GramOfDual, MultiplyDual, mirror
+from rankwolf.problem import Certificate, Problem
+
+RITZ_TOL = 1e-5
+RITZ_PASSES = 40
+# Lanczos steps on a Gram matrix: where it has to be known how long Y is, and where a factorisation has told already
+# whether it is too long.
+EXACT_STEPS, DECIDED_STEPS = 60, 24
+WITNESSES = 24
+# Allowance for the rounding in a Gram matrix, relative, by the item size of the tiles that it is added up from.
+PRECISION = {4: 1e-6, 8: 1e-13}
+# The same for A*y where A is applied in single precision.
+SINGLE_ALLOWANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class Norm:
+    """An upper bound on ‖Y‖₂, what it is likely to be, and right singular vectors that belong to it."""
+
+    upper: float
+    likely: float
+    witness: Array
+
+
+def certify(
+    problem: Problem, source: Source, low_rank: LowRank, threshold: float, deflation: Deflation | None,
+    rng: np.random.Generator, goal: float | None = None,
+) -> tuple[Certificate, DualSums]:  # fmt: skip
+    """The lower bound that ``low_rank`` proves, and the sums of G and S = T_threshold(P_Ω(M − L)).
+
+    One pass where the proof can be exact. With a ``goal``, a bound below it need not be the best that can be proved.
+    """
+    left, right = source.factors(low_rank)
+    proved = source.shape[1] <= EXACT_COLUMNS
+
+    def bound(norm: float) -> float:
+        return problem.lower_bound(found.y_dot_m, found.y_squared, norm, threshold)
+
+    if proved:
+        sums = source.run(GramOfDual(right, threshold, deflation, source), left)
+        del left  # C may be most of the memory of a run
+        found, gram = DualSums(sums.values), sums.gram()
+        del sums
+        norm = _norm_by_factors(gram, PRECISION[source.dtype.itemsize], bound, goal)
+    else:
+        found, norm = _norm_by_ritz(source, left, right, threshold, deflation, rng)
+    certificate = Certificate(bound(norm.upper), proved, norm.witness, bound(norm.likely))
+    return certificate, found
+
+
+def certify_measured(
+    problem: Problem,
+    data: Measurements,
+    candidates: Sequence[Array],
+    rng: np.random.Generator,
+    goal: float | None = None,
+) -> Certificate:
+    """The best lower bound that any of the ``candidates`` y ∈ R^p or C^p proves for measurements b = A[M].
+
+    A*y is a dense m × n matrix: its norm is bounded by the Gram matrix of its shorter side, or beyond
+    ``EXACT_COLUMNS`` by a converged Ritz pair, as above. A candidate that proves the ``goal`` ends the search.
+    """
+    best: Certificate | None = None
+    for y in candidates:
+        certificate = _certify_dual(problem, data, y, rng)
+        if best is None or certificate.lower_bound > best.lower_bound:
+            best = certificate
+        if goal is not None and best.lower_bound >= goal:
+            break
+    if best is None:
+        raise ValueError("A certificate needs a candidate.")
+    return best
+
+
+def _certify_dual(problem: Problem, data: Measurements, y: Array, rng: np.random.Generator) -> Certificate:
+    G = data.adjoint(y)
+    tall = G if G.shape[0] >= G.shape[1] else G.conj().T
+    largest = max(float(np.max(np.abs(row))) for row in G)
+    gram_side = tall.shape[1] * (1 if data.real else 2)
+    proved = gram_side <= EXACT_COLUMNS
+    if proved:
+        wide = tall.astype(np.result_type(tall.dtype, np.float64), copy=False)
+        gram = np.asfortranarray(_as_real(patiently(np.matmul, wide.conj().T, wide)))
+        spectral_norm = _norm_by_factors(gram, PRECISION[8]).upper
+    else:
+        start = rng.standard_normal((tall.shape[1], 8))
+        pair = nuclear.leading_pair(
+            lambda block: tall.conj().T @ (tall @ block), start, RITZ_TOL, RITZ_PASSES, rng
+        )
+        spectral_norm = pair.upper
+    # A*y was computed in the precision of the run, and its entries are off by about that much.
+    slack = 1.0 + SINGLE_ALLOWANCE if data.dtype.itemsize < (8 if data.real else 16) else 1.0
+    bound = problem.lower_bound(inner(y, data.b), inner(y, y), slack * spectral_norm, slack * largest)
+    return Certificate(bound, proved, None, bound)
+
+
+def _as_real(gram: Array) -> Array:
+    """A Hermitian matrix as a symmetric one of twice the side, with the same eigenvalues (each twice)."""
+    if not np.iscomplexobj(gram):
+        return gram
+    return np.block([[gram.real, -gram.imag], [gram.imag, gram.real]])
+
+
+def _norm_by_factors(
+    gram: Array, precision: float, bound: Callable[[float], float] | None = None, goal: float | None = None
+) -> Norm:
+    """√λ_max(C) from above, within a few ``precision``, proved by a Cholesky factorisation of cI − C.
+
+    With a ``goal`` for ``bound``, which falls as the norm grows, the c at which it is met decides whether it is worth
+    being exact.
+    """
+    n = gram.shape[0]
+    longest = max(float(np.trace(gram)), 0.0) ** 0.5
+    if longest == 0.0:
+        return Norm(0.0, 0.0, np.zeros((n, 0)))
+    enough = (
+        None if bound is None or goal is None else _largest_norm(bound, goal, longest) / (1.0 + precision)
+    )
+    met = enough is not None and _is_below(gram, enough**2)
+    rng = np.random.default_rng(0)
+    start = rng.standard_normal((n, min(4, n)))
+    steps = EXACT_STEPS if enough is None else DECIDED_STEPS
+    pair = nuclear.leading_pair(lambda block: gram @ block, start, precision, steps, rng, WITNESSES)
+    if enough is not None and not met:
+        return Norm(longest * (1.0 + precision), max(pair.upper, enough), pair.leading)
+    upper = _proved_root(gram, pair.value**2, precision, enough) * (1.0 + precision)
+    return Norm(upper, upper, pair.leading)
+
+
+def _largest_norm(bound: Callable[[float], float], goal: float, most: float) -> float:
+    """The largest norm, at most ``most``, for which the bound is still at least ``goal``; 0 where there is none."""
+    low, high = 0.0, most
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if bound(middle) >= goal else (low, middle)
+    return low
+
+
+def _proved_root(gram: Array, ritz_value: float, precision: float, enough: float | None) -> float:
+    """A root of some c ≥ λ_max(C), not much above the Ritz value; ``enough``² is known to be such a c.
+
+    Where many eigenvalues crowd at the top, as they do at an optimum, a Ritz value stays below them for long. How far
+    below, factorisations find out: by halves of the way to ``enough``², or else by powers of ten and then by halves of
+    the exponent.
+    """
+    failed, excess = 0.0, precision
+    while excess < 1.0 and not _is_below(gram, ritz_value * (1.0 + excess)):
+        failed, excess = excess, 10.0 * excess
+        if enough is not None:
+            excess = max(enough**2 / ritz_value - 1.0, failed)
+            break
+    if excess >= 1.0 and enough is None:
+        last = len(gram) - 1
+        exact = float(patiently(scipy.linalg.eigvalsh, gram, subset_by_index=(last, last))[0])
+        return float((exact * (1.0 + 1e-12)) ** 0.5)
+    for _ in range(3 if failed > 0.0 else 0):
+        middle = (failed * excess) ** 0.5 if enough is None else 0.5 * (failed + excess)
+        if _is_below(gram, ritz_value * (1.0 + middle)):
+            excess = middle
+        else:
+            failed = middle
+    return float((ritz_value * (1.0 + excess)) ** 0.5)
+
+
+def _is_below(gram: Array, bound: float) -> bool:
+    """Whether bound·I − C has a Cholesky factorisation. C comes back as it was.
+
+    The factorisation works in the lower triangle, and the upper one is the copy to restore it from: C may be the
+    largest array of a run.
+    """
+    diagonal = np.diag_indices_from(gram)
+    kept = gram[diagonal]
+    np.negative(gram, out=gram)
+    gram[diagonal] += bound
+    info = patiently(scipy.linalg.lapack.dpotrf, gram, lower=True, clean=False, overwrite_a=True)[1]
+    np.negative(gram, out=gram)
+    gram[diagonal] = kept
+    mirror(gram)
+    return int(info) == 0
+
+
+def _norm_by_ritz(
+    source: Source,
+    left: Array,
+    right: Array,
+    threshold: float,
+    deflation: Deflation | None,
+    rng: np.random.Generator,
+) -> tuple[DualSums, Norm]:
+    found: list[DualSums] = []
+
+    def gram_product(block: Array) -> Array:
+        sums = source.run(MultiplyDual(right, threshold, deflation, block), left)
+        found.append(DualSums(sums.values))
+        return sums.product
+
+    start = rng.standard_normal((source.shape[1], 8))
+    pair = nuclear.leading_pair(gram_product, start, RITZ_TOL, RITZ_PASSES, rng)
+    return found[0], Norm(pair.upper, pair.upper, pair.leading)

@@ -1,0 +1,177 @@
+"""Checkpoints: where a run was, saved in one file from time to time, so that another process can go on from there.
+
+The file has the solver's state, the records, the random generator and what is needed to refuse other data or another
+problem. It is replaced in one step: whatever ends the process, the last whole checkpoint stays. A resumed run makes the
+steps that the undisturbed one would have made, from the same numbers.
+
+Size: that of the state. The hybrid's and that of alternating regressions is a few (m + n)·r numbers. The Frank-Wolfe
+methods keep a residual, and the proximal ones two matrices S, that are as large as the data as floats: made again from
+L, a residual would differ by the rounding that it has gathered, and with it the run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rankwolf.data import Summary
+from rankwolf.files.address import Address
+from rankwolf.files.archive import new_archive, opened_archive
+from rankwolf.files.claims import Budget
+from rankwolf.ground.whole import whole
+from rankwolf.problem import FORMS, Problem
+from rankwolf.run.packing import Packer, Unpacker
+from rankwolf.solvers.base import Solver
+
+FORMAT = 2
+ABOUT = "about.json"
+WORDS = "a whole checkpoint of this version of Rankwolf"
+KEYS = {
+    "bytes_read", "fingerprint", "form", "passes", "problem", "progress", "rng", "settings", "shape", "state",
+    "summary",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a checkpoint says about its run; the state itself is read later."""
+
+    path: Path
+    about: dict[str, Any]
+
+    @property
+    def summary(self) -> Summary:
+        """What the first pass over the data found."""
+        return Summary(**self.about["summary"])
+
+    @property
+    def problem(self) -> Problem:
+        """With the weights or radii that were used."""
+        return FORMS[self.about["form"]](*self.about["problem"])
+
+    def check_settings(self, settings: dict[str, Any]) -> None:
+        """Refuse to go on with another problem or method."""
+        before, now = self.about["settings"], json.loads(json.dumps(settings))
+        for name in {**before, **now}:
+            if before.get(name) != now.get(name):
+                raise ValueError(
+                    f"The checkpoint {str(self.path)!r} is of a run with other settings: {name} was {before.get(name)} "
+                    f"and is {now.get(name)}. Give the same, another checkpoint, or remove this one."
+                )
+
+    def check_data(self, source: Any) -> None:
+        """Refuse to go on with another matrix."""
+        if source.fingerprint() != self.about["fingerprint"]:
+            raise ValueError(
+                f"The checkpoint {str(self.path)!r} is of a run on other data, of {self.about['shape']}. "
+                "Give the same data, another checkpoint, or remove this one."
+            )
+
+
+def read(path: str | os.PathLike[str]) -> Saved:
+    """The description at the end of a checkpoint, if all of it makes sense; a ValueError for any other file."""
+    address = Address(Path(path))
+    with address.reading(WORDS), opened_archive(address, Budget()) as file:
+        about = json.loads(file.text(ABOUT))
+        if about["format"] != FORMAT:
+            raise address.bad(
+                f"it is a checkpoint of format {about['format']!r}; this version reads {FORMAT}."
+            )
+        missing = KEYS - set(about)
+        if missing:
+            raise ValueError(f"it does not say {', '.join(sorted(missing))}")
+        saved = Saved(address.path, about)
+        numbers = (*vars(saved.summary).values(), *saved.problem.pair, about["passes"], about["bytes_read"])
+        if not all(isinstance(number, int | float) and number >= 0 for number in numbers):
+            raise ValueError("its numbers cannot be")
+    return saved
+
+
+class Checkpoint:
+    """Saves a run every so many passes or seconds, and takes it up again from ``saved``."""
+
+    def __init__(
+        self, path: Path, settings: dict[str, Any], saved: Saved | None = None, *,
+        every_passes: int | None = None, every_seconds: float | None = None,
+    ) -> None:  # fmt: skip
+        self.path, self.saved, self._settings = path, saved, settings
+        self._every_passes, self._every_seconds = every_passes, every_seconds
+        self._last_pass, self._last_time = 0, time.monotonic()
+
+    def is_due(self, passes: int) -> bool:
+        """Whether enough has happened since the last one."""
+        if self._every_passes is not None:
+            return passes - self._last_pass >= self._every_passes
+        return time.monotonic() - self._last_time >= (self._every_seconds or 0.0)
+
+    def save(
+        self, problem: Problem, source: Any, solver: Solver[Any, Any], state: Any, progress: dict[str, Any],
+        rng: np.random.Generator,
+    ) -> None:  # fmt: skip
+        """Replace the file. The state is written as it lies; nothing is copied."""
+        with whole(self.path) as temporary, new_archive(temporary) as file:
+            about = {
+                "format": FORMAT,
+                "settings": self._settings,
+                "shape": f"{source.shape[0]} × {source.shape[1]}",
+                "fingerprint": source.fingerprint()
+                if self.saved is None
+                else self.saved.about["fingerprint"],
+                "form": problem.parameter,
+                "problem": problem.pair,
+                "summary": asdict(source.summary),
+                "passes": source.passes,
+                "bytes_read": source.bytes_read,
+                "rng": {"kind": type(rng.bit_generator).__name__, "state": _plain(rng.bit_generator.state)},
+                "progress": progress,
+                "state": Packer(file, source).pack(state),
+            }
+            file.writestr(ABOUT, json.dumps(about))
+        self.saved = Saved(self.path, about)
+        self._last_pass, self._last_time = source.passes, time.monotonic()
+
+    def restore(
+        self,
+        saved: Saved,
+        problem: Problem,
+        source: Any,
+        solver: Solver[Any, Any],
+        rng: np.random.Generator,
+    ) -> tuple[Any, dict[str, Any]]:
+        """The state, and what the loop knew; ``rng`` and the count of passes go on where they were."""
+        about = saved.about
+        before, now = about["rng"]["kind"], type(rng.bit_generator).__name__
+        if before != now:
+            raise ValueError(
+                f"The 'rng' parameter of decompose must be a {before}, as in the checkpoint. Got a {now} instead."
+            )
+        address = Address(self.path)
+        # The state takes as much memory as it did when the run was under way.
+        with address.reading(WORDS), opened_archive(address, Budget()) as file:
+            rng.bit_generator.state = _arrays(about["rng"]["state"])
+            state = Unpacker(file, source, solver.states, rng).unpack(about["state"])
+            if not isinstance(state, solver.states):
+                raise TypeError("its state is of another method")
+        source.passes, source.bytes_read = about["passes"], about["bytes_read"]
+        state = solver.restore(problem, source, state)
+        self._last_pass = source.passes
+        return state, about["progress"]
+
+
+def _plain(value: Any) -> Any:
+    """A generator's state, some of which keep arrays in it, as JSON."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return {"array": value.tolist(), "dtype": value.dtype.str} if isinstance(value, np.ndarray) else value
+
+
+def _arrays(value: Any) -> Any:
+    if isinstance(value, dict) and set(value) == {"array", "dtype"}:
+        return np.array(value["array"], value["dtype"])
+    return {key: _arrays(item) for key, item in value.items()} if isinstance(value, dict) else value

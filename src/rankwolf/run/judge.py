@@ -1,0 +1,146 @@
+"""The judge: the pair that a solver hands in, evaluated afresh, certified, and turned the way the user's matrix lies.
+
+One function, with one implementation for each kind of data that the loop of :mod:`rankwolf.run.loop` can run on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import singledispatch
+from math import inf
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from rankwolf.data import Source
+from rankwolf.data.measurements import Measurements
+from rankwolf.ground.arrays import inner
+from rankwolf.ground.low_rank import LowRank
+from rankwolf.oracles import l1
+from rankwolf.passes import ClippedSums, evaluate, misfit_of_pair
+from rankwolf.problem import Certificate, Problem
+from rankwolf.result.sparse_part import SparsePart, StoredSparse, sparse_part_of
+from rankwolf.run.certificate import certify, certify_measured
+from rankwolf.solvers.base import MeasuredSolution, Solution
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """L and S as the user sees them, their objective with the true norms, and a lower bound on the optimum."""
+
+    low_rank: LowRank
+    sparse: SparsePart
+    objective: float
+    certificate: Certificate
+
+
+@singledispatch
+def assess(
+    data: Any,
+    problem: Problem,
+    solution: Any,
+    rng: np.random.Generator,
+    goal: float | None = None,
+    *,
+    quick: bool = False,
+) -> Assessment:
+    """Judge ``solution`` on ``data``, without anything that the solver says about it.
+
+    Who only wants to know whether the lower bound is at least ``goal`` may get a bad one where it is not. ``quick``:
+    one pass, and the bound that follows from ‖Y‖₂ ≤ ‖Y‖_F.
+    """
+    raise TypeError(f"Nothing is known about solutions on a {type(data).__name__}.")
+
+
+@assess.register(Source)
+def _(
+    source: Source,
+    problem: Problem,
+    solution: Solution,
+    rng: np.random.Generator,
+    goal: float | None = None,
+    *,
+    quick: bool = False,
+) -> Assessment:
+    """Entry-wise observations: one pass does both where the certificate is exact."""
+    clip = solution.threshold if solution.clip is None else solution.clip
+    sums: ClippedSums
+    if quick:
+        sums = evaluate(source, solution.low_rank, clip)
+        certificate = loose_certificate(problem, sums.g_dot_m, sums.g_squared, clip)
+    else:
+        certificate, sums = certify(problem, source, solution.low_rank, clip, solution.deflation, rng, goal)
+    if clip != solution.threshold:
+        sums = evaluate(source, solution.low_rank, solution.threshold)
+    objective, nonzeros = _evaluate(problem, source, solution, sums)
+    low_rank = source.as_user_sees(solution.low_rank)
+    sparse: SparsePart
+    if solution.sparse is None:
+        sparse = sparse_part_of(source, low_rank, solution.threshold, nonzeros)
+    else:
+        sparse = StoredSparse(solution.sparse.T.tocsr() if source.transposed else solution.sparse)
+    return Assessment(low_rank, sparse, objective, certificate)
+
+
+@assess.register(Measurements)
+def _(
+    data: Measurements,
+    problem: Problem,
+    solution: MeasuredSolution,
+    rng: np.random.Generator,
+    goal: float | None = None,
+    *,
+    quick: bool = False,
+) -> Assessment:
+    """Measurements: one product with A to evaluate, one or two with A* to certify."""
+    low_rank, sparse = solution.low_rank, solution.sparse
+    total = np.asarray(low_rank)
+    total += sparse
+    residual = data.b - data.apply(total)
+    del total
+    squared = inner(residual, residual)
+    objective = problem.objective(squared, low_rank.nuclear_norm, l1.norm(sparse))
+    if quick:
+        gradient = data.adjoint(residual)
+        certificate = loose_certificate(
+            problem,
+            inner(residual, data.b),
+            squared,
+            float(np.max(np.abs(gradient))),
+            np.linalg.norm(gradient),
+        )
+    else:
+        certificate = certify_measured(problem, data, (solution.dual, residual), rng, goal)
+    return Assessment(low_rank, StoredSparse(scipy.sparse.csr_array(sparse)), objective, certificate)
+
+
+def loose_certificate(
+    problem: Problem, dot_m: float, squared: float, largest: float, frobenius: Any = None
+) -> Certificate:
+    """What Y proves by ‖Y‖₂ ≤ ‖Y‖_F alone (‖A*y‖_F of measurements)."""
+    norm = squared**0.5 if frobenius is None else float(frobenius)
+    bound = problem.lower_bound(dot_m, squared, norm, largest)
+    return Certificate(bound, True, None, bound)
+
+
+def solution_at_zero(data: Any, problem: Problem) -> Any:
+    """L = 0 and the S that belongs to it: the point of a run that had no time for a step."""
+    if isinstance(data, Measurements):
+        zero = LowRank.zeros(data.shape, data.dtype)
+        return MeasuredSolution(zero, np.zeros(data.shape, data.dtype), np.zeros_like(data.b))
+    zero = LowRank.zeros(data.shape, data.dtype)
+    if problem.parameter == "lambdas":
+        return Solution(zero, problem.pair[1])
+    return Solution(zero, inf, scipy.sparse.csr_array(data.shape, dtype=data.dtype))
+
+
+def _evaluate(problem: Problem, source: Source, solution: Solution, sums: ClippedSums) -> tuple[float, int]:
+    """The objective of the pair that is returned, with the true norms, and nnz(S)."""
+    low_rank = solution.low_rank
+    if solution.sparse is None:
+        squared, s_norm, nonzeros = sums.g_squared, sums.s_norm, sums.nonzeros
+    else:
+        squared = misfit_of_pair(source, low_rank, solution.sparse)
+        s_norm, nonzeros = float(np.sum(np.abs(solution.sparse.data))), int(solution.sparse.nnz)
+    return problem.objective(squared, low_rank.nuclear_norm, s_norm), nonzeros

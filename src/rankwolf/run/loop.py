@@ -1,0 +1,201 @@
+"""The one iteration loop: every solver's steps run in it; clock, stopping, proofs and callbacks are the same for all.
+
+A solver's ``init`` may make steps of its own on a sample of the data (the hybrid does, to start well); they are part of
+the first record's time and passes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from rankwolf.data import Data, Source
+from rankwolf.ground.deadline import Deadline, TimeUp
+from rankwolf.problem import Problem
+from rankwolf.result import Decomposition, Record, Status
+from rankwolf.run.callbacks import WithIterate
+from rankwolf.run.checkpoint import Checkpoint
+from rankwolf.run.judge import Assessment, assess, solution_at_zero
+from rankwolf.run.progress import Callback, Progress, StopRule
+from rankwolf.solvers.base import Report, Solver
+
+# A proof of at most so many operations, about a second, is made even when the time is up.
+PROOF_OPERATIONS = 1e10
+
+
+def solve(
+    problem: Problem,
+    data: Data,
+    solver: Solver[Any, Any],
+    rule: StopRule,
+    callback: Callback | None,
+    rng: np.random.Generator,
+    checkpoint: Checkpoint | None = None,
+    deadline: Deadline | None = None,
+    start: Any = None,
+) -> Decomposition:
+    """Run ``solver`` on ``problem`` over ``data`` until ``rule`` says stop; from a ``checkpoint``, if it has a run.
+
+    ``deadline``: where the clock runs already, for ``rule.max_seconds`` and the seconds of the result. ``start``: a
+    pair (L, S) to begin from, in the form that the solver takes.
+    """
+    deadline = deadline or Deadline(rule.max_seconds)
+    run = Run(
+        problem, data, solver, Progress(rule, 0.5 * data.summary.norm**2, deadline), rng, checkpoint, start
+    )
+    data.bytes_read = 0  # from here on, so that it goes with the clock
+    with data.one_blas_thread():
+        try:
+            with deadline:
+                return run.to_the_end(callback)
+        except TimeUp:
+            return run.cut_short()
+
+
+@dataclass
+class Run:
+    """One run: what is solved, by what, where it is, and the verbs of the loop above."""
+
+    problem: Problem
+    data: Data
+    solver: Solver[Any, Any]
+    progress: Progress
+    rng: np.random.Generator
+    checkpoint: Checkpoint | None
+    given: Any = None
+    state: Any = None
+
+    def to_the_end(self, callback: Callback | None) -> Decomposition:
+        """Step by step until there is a reason to stop."""
+        self.start()
+        status: Status | None = None
+        while status is None and len(self.progress.history) < self.progress.rule.max_iter:
+            report, record = self.step()
+            status = self.progress.status(record, self.progress.worth_proving(report, record))
+            if isinstance(callback, WithIterate):
+                callback.solution = self.solver.solution(self.problem, self.data, self.state)
+            wants_more = callback is None or self.progress.call(callback, record)
+            if status is Status.GAP_REACHED:
+                proved = self.try_to_prove(report, record)
+                if proved is not None:
+                    return proved
+                status = self.progress.limit(record)
+            if status is None and not wants_more:
+                status = Status.CALLBACK
+            if status is None:
+                self.keep_if_due()
+        self.keep()
+        return self.finish(self.assess(), status or Status.ITERATION_LIMIT)
+
+    def cut_short(self) -> Decomposition:
+        """The best point when the time was up in the middle of something; L = 0 if there was none yet.
+
+        A long proof is not begun now: what one pass proves has to do.
+        """
+        if self.progress.history:
+            solution = self.solver.solution(self.problem, self.data, self.state)
+        else:
+            solution = solution_at_zero(self.data, self.problem)
+        m, n = sorted(self.data.shape, reverse=True)
+        quick = m * n * n + n**3 > PROOF_OPERATIONS
+        return self.finish(
+            assess(self.data, self.problem, solution, self.rng, quick=quick), Status.TIME_LIMIT
+        )
+
+    def start(self) -> None:
+        """The solver's starting point, or where the checkpoint was."""
+        if self.checkpoint is not None and self.checkpoint.saved is not None:
+            self.state, snapshot = self.checkpoint.restore(
+                self.checkpoint.saved, self.problem, self.data, self.solver, self.rng
+            )
+            self.progress.resume(snapshot)
+        elif self.given is not None:
+            self.state = self.solver.init_at(self.problem, self.data, self.rng, self.given)
+            self.given = None
+        else:
+            self.state = self.solver.init(self.problem, self.data, self.rng)
+
+    def step(self) -> tuple[Report, Record]:
+        """One iteration, and what is known after it."""
+        self.state = self.solver.step(self.problem, self.data, self.state)
+        report = self.solver.report(self.problem, self.state)
+        return report, self.progress.record(report, self.data.passes, self.data.bytes_read)
+
+    def try_to_prove(self, report: Report, record: Record) -> Decomposition | None:
+        """The result, if a proof shows that the gap is small enough; else the solver is told what was missing."""
+        if record.iteration < self.progress.next_proof:
+            return None
+        # A little more than what is needed: the judge evaluates the objective anew, and rounds differently.
+        goal = (1.0 - 0.999 * self.progress.rule.tol) * record.objective
+        assessment = self.assess(goal)
+        result = self.finish(assessment, Status.GAP_REACHED)
+        if result.relative_gap <= self.progress.rule.tol:
+            self.keep()
+            return result
+        self.solver.learn(self.state, report.lower_bound, assessment.certificate)
+        self.progress.postpone_proof(record.iteration, learns=report.expected_bound > -inf)
+        return None
+
+    def assess(self, goal: float | None = None) -> Assessment:
+        """Have the pair judged; with a ``goal``, whether the lower bound reaches it is all that is asked."""
+        solution = self.solver.solution(self.problem, self.data, self.state)
+        return assess(self.data, self.problem, solution, self.rng, goal)
+
+    def keep(self) -> None:
+        """Save the run, if that is wanted."""
+        if self.checkpoint is not None:
+            snapshot = self.progress.snapshot()
+            self.checkpoint.save(self.problem, self.data, self.solver, self.state, snapshot, self.rng)
+
+    def keep_if_due(self) -> None:
+        """Save the run if enough has happened since it was saved last."""
+        if self.checkpoint is not None and self.checkpoint.is_due(self.data.passes):
+            self.keep()
+
+    def finish(self, assessment: Assessment, status: Status) -> Decomposition:
+        """The result with the judge's numbers. A limit that was met counts as success if the proof is good enough."""
+        progress, problem = self.progress, self.problem
+        objective, certificate = assessment.objective, assessment.certificate
+        gap = max(objective - progress.prove(certificate.lower_bound), 0.0)
+        relative_gap = progress.relative(gap, objective)
+        if status.is_limit and progress.rule.kind == "gap" and relative_gap <= progress.rule.tol:
+            status = Status.GAP_REACHED
+        return Decomposition(
+            low_rank=assessment.low_rank,
+            sparse=assessment.sparse,
+            objective=objective,
+            gap=gap,
+            relative_gap=relative_gap,
+            gap_is_proved=certificate.proved,
+            status=status,
+            n_iter=len(progress.history),
+            passes=self.data.passes,
+            seconds=progress.seconds,
+            method=self.solver.name,
+            lambdas=problem.pair if problem.parameter == "lambdas" else None,
+            radii=problem.pair if problem.parameter == "radii" else None,
+            noise=problem.pair if problem.parameter == "noise" else None,
+            history=self._history(assessment, gap, relative_gap),
+            source=self.data if isinstance(self.data, Source) else None,
+        )
+
+    def _history(self, assessment: Assessment, gap: float, relative_gap: float) -> tuple[Record, ...]:
+        """The records; the last one says what was judged in the end."""
+        if not self.progress.history:
+            return ()
+        *before, last = self.progress.history
+        judged = replace(
+            last,
+            objective=assessment.objective,
+            gap=gap,
+            relative_gap=relative_gap,
+            rank=assessment.low_rank.rank,
+            nonzeros=assessment.sparse.nnz,
+            passes=self.data.passes,
+            seconds=self.progress.seconds,
+            bytes_read=self.data.bytes_read,
+        )
+        return (*before, judged)

@@ -1,0 +1,161 @@
+"""The records of a run, its clock, and the rules by which it ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from math import inf, isfinite
+from typing import Any
+
+import numpy as np
+
+from rankwolf.ground.deadline import Deadline
+from rankwolf.result import Record, Status
+from rankwolf.solvers.base import Report
+
+Callback = Callable[[Record], object]
+
+PAPER_ROWS = 5  # "for five consecutive iterations"
+STALL_ROWS = 100
+# No proof in float64 reaches a relative gap below this: a run that comes near it and is asked for less can stop.
+OUT_OF_REACH = 1e-12
+
+
+@dataclass(frozen=True)
+class StopRule:
+    """When a run ends; ``kind`` is ``"gap"`` or ``"paper"``."""
+
+    kind: str = "gap"
+    tol: float = 1e-3
+    max_iter: int = 1000
+    max_seconds: float | None = None
+
+
+class Progress:
+    """The records so far, and what the stopping rules ask about them. The clock stands still during callbacks.
+
+    ``start`` is the objective at L = S = 0. A solver's lower bounds are promises: they rest on Ritz values, and one
+    that missed a direction is too high. The best promise counts until a proof fails; then only what was proved does.
+    """
+
+    _NOT_KEPT = frozenset({"rule", "history", "deadline", "_floor", "_start"})
+
+    def __init__(self, rule: StopRule, start: float, deadline: Deadline) -> None:
+        self.rule, self.history, self.deadline = rule, list[Record](), deadline
+        # A relative gap needs something to be relative to; an objective of exactly zero is compared with the data.
+        self._floor = np.finfo(np.float64).eps * start
+        self._start, self._promised, self._proved = start, 0.0, 0.0
+        self._quiet_rows = self._stalled_rows = 0
+        self._best_objective, self._best_gap = inf, inf
+        self.next_proof = 0
+
+    @property
+    def seconds(self) -> float:
+        """Time since the call that started the run, without callbacks."""
+        return self.deadline.elapsed
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything but the rule and the clock, as numbers, for a checkpoint."""
+        kept = {name: value for name, value in vars(self).items() if name not in self._NOT_KEPT}
+        return {**kept, "history": [asdict(record) for record in self.history], "seconds": self.seconds}
+
+    def resume(self, snapshot: dict[str, Any]) -> None:
+        """Go on from a snapshot; the clock as well."""
+        numbers = dict(snapshot)
+        rows, seconds = numbers.pop("history", []), numbers.pop("seconds", None)
+        known = {field.name for field in fields(Record)}
+        found = [seconds, *numbers.values(), *(number for row in rows for number in row.values())]
+        if (
+            set(numbers) != set(vars(self)) - self._NOT_KEPT
+            or any(set(row) != known for row in rows)
+            or not all(isinstance(number, int | float) for number in found)
+        ):
+            raise ValueError(
+                "The checkpoint is damaged: what it says about the run so far does not make sense."
+            )
+        self.history = [Record(**row) for row in rows]
+        self.deadline.already(seconds)
+        vars(self).update(numbers)
+
+    def relative(self, gap: float, objective: float) -> float:
+        """gap / objective."""
+        return gap / max(objective, self._floor) if objective > 0.0 or gap > 0.0 else 0.0
+
+    def record(self, report: Report, passes: int, bytes_read: int = 0) -> Record:
+        """Turn a solver's report into a record and count rows for the rules."""
+        self._promised = max(self._promised, report.lower_bound)
+        gap = max(report.objective - self._promised, 0.0)
+        record = Record(
+            iteration=len(self.history) + 1,
+            passes=passes,
+            objective=report.objective,
+            gap=gap,
+            relative_gap=self.relative(gap, report.objective),
+            rank=report.rank,
+            nonzeros=report.nonzeros,
+            step_size=report.step_size,
+            sparse_step_size=report.sparse_step_size,
+            surrogate_gap=report.surrogate_gap,
+            seconds=self.seconds,
+            bytes_read=bytes_read,
+        )
+        last = self.history[-1].objective if self.history else self._start
+        quiet = report.settled and abs(record.objective - last) <= self.rule.tol * last
+        self._quiet_rows = self._quiet_rows + 1 if quiet else 0
+        # A tenth of the gap, which even the slowest method gains in so many rows: less may be luck with rounding.
+        closer = gap < 0.9 * self._best_gap
+        lower = record.objective < self._best_objective * (1.0 - 1e-13)
+        better = closer or lower or report.improves or not report.settled
+        self._stalled_rows = 0 if better else self._stalled_rows + 1
+        self._best_objective = min(self._best_objective, record.objective)
+        self._best_gap = gap if closer else self._best_gap
+        self.history.append(record)
+        return record
+
+    def worth_proving(self, report: Report, record: Record) -> bool:
+        """Whether the run may stop on the gap if a proof gives what the solver expects."""
+        hoped = record.objective - max(self._promised, report.expected_bound)
+        return self.rule.kind == "gap" and self.relative(hoped, record.objective) <= self.rule.tol
+
+    def postpone_proof(self, iteration: int, learns: bool) -> None:
+        """When the next proof may be tried after one that failed.
+
+        A solver that learns from it says itself when a proof is worth trying. For the others the distance is odd and at
+        least 3: Frank-Wolfe's bounds alternate, and a promise is about the iterate before.
+        """
+        self.next_proof = iteration + (1 + iteration // 20 if learns else 3 + 2 * (iteration // 20))
+
+    def prove(self, lower_bound: float) -> float:
+        """Take in a proved bound, forget what was only promised, and return the best bound that is proved."""
+        self._proved = self._promised = max(self._proved, lower_bound)
+        return self._proved
+
+    def call(self, callback: Callback, record: Record) -> bool:
+        """Whether the callback wants to go on."""
+        before = time.perf_counter()
+        answer = callback(record)
+        self.deadline.leave_out(time.perf_counter() - before)
+        return answer is not False
+
+    def status(self, record: Record, worth_proving: bool) -> Status | None:
+        """Why to stop, or None. ``GAP_REACHED`` is a proposal: the loop has it proved first."""
+        rule = self.rule
+        if not isfinite(record.objective):
+            return Status.NOT_FINITE
+        if worth_proving:
+            return Status.GAP_REACHED
+        if rule.kind == "paper" and self._quiet_rows >= PAPER_ROWS:
+            return Status.PAPER_RULE
+        return self.limit(record)
+
+    def limit(self, record: Record) -> Status | None:
+        """The endings that nobody hopes for."""
+        if self.deadline.passed:
+            return Status.TIME_LIMIT
+        patience = STALL_ROWS + record.iteration // 2
+        if 0.0 < self.rule.tol < OUT_OF_REACH and record.relative_gap < 100.0 * OUT_OF_REACH:
+            patience = STALL_ROWS // 20
+        if self._stalled_rows >= patience:
+            return Status.NO_PROGRESS
+        return Status.ITERATION_LIMIT if record.iteration >= self.rule.max_iter else None

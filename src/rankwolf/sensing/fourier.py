@@ -1,0 +1,286 @@
+"""Some Fourier coefficients of each frame of a series: with one coil (``PartialFourier``) or several (``Sense``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.fft
+import scipy.sparse
+
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.complaints import bad, check_shape, check_whole
+from rankwolf.sensing.base import Products, Sensing
+from rankwolf.sensing.frames import Layout, centring_phase
+from rankwolf.sensing.masks import random_mask
+
+# Pixels that are transformed at once: 2 MB of real numbers.
+PIECE_ENTRIES = 2**18
+
+
+class PartialFourier(Sensing):
+    """Some coefficients of the unitary two-dimensional Fourier transform of each frame; rows of the matrix are frames.
+
+    ``kept`` is a boolean array of shape (frames, height, width); ``time="last"`` takes (height, width, frames), two
+    dimensions with ``frames=`` serve every frame, and ``centred=True`` means that the zero frequency is in the middle
+    (:mod:`rankwolf.sensing.frames`). The matrix is frames × (height·width). b is complex: the coefficients frame after
+    frame, in the order of ``kept``, or all of k-space in the shape of the mask.
+
+    AA* = I. Real matrices take the real transform, half the work. With Y the p coefficients as a sparse frames × pixels
+    matrix and F the transform of one frame, A*y = Y·F̄: a product with it costs p and *one* transform, not one for each
+    frame.
+
+    >>> import numpy as np
+    >>> from rankwolf.sensing import PartialFourier
+    >>> A = PartialFourier(np.ones((3, 4, 5), dtype=bool))
+    >>> X = np.arange(60.0).reshape(3, 20)
+    >>> bool(np.allclose(A.real_adjoint(A.apply(X)), X))
+    True
+    """
+
+    def __init__(
+        self, kept: Any, *, frames: int | None = None, time: str = "first", centred: bool = False
+    ) -> None:
+        self._layout = Layout.checked(time, centred, "PartialFourier")
+        self.mask = self._layout.mask(kept, frames)
+        self.frames, self.frame_shape = self.mask.shape[0], (self.mask.shape[1], self.mask.shape[2])
+        pixels = self.frame_shape[0] * self.frame_shape[1]
+        super().__init__((self.frames, pixels), int(self.mask.sum()), np.complex128)
+        t, y, x = np.nonzero(self.mask)
+        self._places = np.ravel_multi_index((t, y, x), self.mask.shape)
+        self._frame_of, self._frequency_of = t, np.ravel_multi_index((y, x), self.frame_shape)
+        self._phase = centring_phase(self.frame_shape)[y, x] if centred else None
+        self._half_spectrum(t, y, x)
+        self._pieces = _pieces(self.mask)
+
+    @classmethod
+    def random(cls, size: int, frames: int, frame_shape: Any, seed: int) -> PartialFourier:
+        """``size`` coefficients, drawn without replacement from all frames."""
+        height, width = check_shape(frame_shape, "PartialFourier.random")
+        frames = check_whole("frames", frames, 1, "PartialFourier.random")
+        return cls(random_mask(size, (frames, height, width), seed))
+
+    def _half_spectrum(self, t: Array, y: Array, x: Array) -> None:
+        """Where each coefficient is found in the real transform: itself, or the conjugate of its mirror image."""
+        height, width = self.frame_shape
+        self._half_shape = (height, width // 2 + 1)
+        self._half_size = height * (width // 2 + 1)
+        self._mirrored = x > width // 2
+        y = np.where(self._mirrored, -y % height, y)
+        x = np.where(self._mirrored, width - x, x)
+        self._half_places = np.ravel_multi_index((t, y, x), (self.frames, *self._half_shape))
+        # A frequency whose mirror image is not in the half counts twice in the inverse real transform.
+        alone = (x == 0) | (2 * x == width)
+        self._half_weights = np.where(alone, 1.0, 0.5)
+
+    def as_vector(self, b: Array) -> Array:
+        """The coefficients of k-space that were kept."""
+        return b if b.ndim == 1 else self._layout.k_space(b, self.frames, self.frame_shape, None)[self.mask]
+
+    def apply(self, matrix: Array) -> Array:
+        """mn·log(n) operations; memory a few frames."""
+        values = np.empty(self.size, np.result_type(matrix.dtype, np.complex64))
+        for frames, samples in self._pieces:
+            values[samples] = self._coefficients(matrix[frames], frames, samples)
+        return self._turned(values, forward=True)
+
+    def _coefficients(self, rows: Array, frames: slice, samples: slice) -> Array:
+        """Of some frames, without the phases of a centred origin."""
+        images = rows.reshape(-1, *self.frame_shape)
+        if np.iscomplexobj(images):
+            spectrum = np.asarray(scipy.fft.fft2(images, norm="ortho")).reshape(-1)
+            return np.asarray(spectrum[self._places[samples] - frames.start * self.shape[1]])
+        spectrum = np.asarray(scipy.fft.rfft2(images, norm="ortho")).reshape(-1)
+        values = spectrum[self._half_places[samples] - frames.start * self._half_size]
+        return np.asarray(np.conjugate(values, out=values, where=self._mirrored[samples]))
+
+    def adjoint(self, values: Array) -> Array:
+        """The inverse transform of the coefficients with zeros for the others."""
+        turned = self._turned(values, forward=False)
+        result = np.empty(self.shape, turned.dtype)
+        for frames, samples in self._pieces:
+            result[frames] = self._images(turned, frames, samples)
+        return result
+
+    def _images(self, turned: Array, frames: slice, samples: slice) -> Array:
+        """Some frames of A*y."""
+        count = frames.stop - frames.start
+        spectrum = np.zeros(count * self.shape[1], turned.dtype)
+        spectrum[self._places[samples] - frames.start * self.shape[1]] = turned[samples]
+        images = scipy.fft.ifft2(spectrum.reshape(count, *self.frame_shape), norm="ortho", overwrite_x=True)
+        return np.asarray(images).reshape(count, -1)
+
+    def real_adjoint(self, values: Array) -> Array:
+        """The real part of it, by the inverse real transform."""
+        turned = self._turned(values, forward=False)
+        result = np.empty(self.shape, turned.real.dtype)
+        for frames, samples in self._pieces:
+            count, mirrored = frames.stop - frames.start, self._mirrored[samples]
+            half = np.zeros(count * self._half_size, turned.dtype)
+            places = self._half_places[samples] - frames.start * self._half_size
+            share = turned[samples] * self._half_weights[samples].astype(result.dtype)
+            np.conjugate(share, out=share, where=mirrored)
+            # A place may take a coefficient and its mirror image: two assignments, each without repetition.
+            half[places[~mirrored]] = share[~mirrored]
+            half[places[mirrored]] += share[mirrored]
+            spectrum = half.reshape(count, *self._half_shape)
+            images = scipy.fft.irfft2(spectrum, s=self.frame_shape, norm="ortho", overwrite_x=True)
+            result[frames] = np.asarray(images).reshape(count, -1)
+        return result
+
+    def _turned(self, values: Array, forward: bool) -> Array:
+        """With the phases of an origin in the middle, or without them again; at least complex."""
+        if self._phase is None:
+            return values.astype(np.result_type(values.dtype, np.complex64), copy=False)
+        phase = self._phase.astype(np.result_type(values.dtype, np.complex64))
+        return np.asarray(values * (phase if forward else phase.conj()))
+
+    def apply_factors(self, left: Array, right: Array) -> Array:
+        """A[u vᵀ]: frame t is u_t times one transform."""
+        spectrum = self._transform(right, scipy.fft.fft2)
+        values = np.einsum("kr,kr->k", left[self._frame_of], spectrum[self._frequency_of])
+        return self._turned(values, forward=True)
+
+    def adjoint_products(self, values: Array) -> Products:
+        """Re(Y·F̄v) and Re(F̄·Yᵀu)."""
+        sparse = scipy.sparse.csr_array(
+            (self._turned(values, forward=False), (self._frame_of, self._frequency_of)), shape=self.shape
+        )
+        transposed = sparse.T.tocsr()
+        return Products(
+            lambda block: np.asarray((sparse @ self._transform(block, scipy.fft.ifft2)).real),
+            lambda block: np.asarray(self._transform(transposed @ block, scipy.fft.ifft2).real),
+        )
+
+    def _transform(self, block: Array, transform: Any) -> Array:
+        """F or F̄ on the columns of ``block``."""
+        images = block.reshape(*self.frame_shape, -1)
+        return np.asarray(transform(images, axes=(0, 1), norm="ortho")).reshape(block.shape)
+
+    @property
+    def semi_orthogonal(self) -> float:
+        """1."""
+        return 1.0
+
+    def row_bound(self, real: bool) -> Array | float:
+        """A real matrix has half of its energy in a frequency and half in the mirror image.
+
+        So a coefficient whose mirror image was not measured has a row of length ½ for real matrices.
+        """
+        if not real:
+            return 1.0
+        _, height, width = self.mask.shape
+        y, x = -np.arange(height) % height, -np.arange(width) % width
+        mirror = self.mask[:, y][:, :, x]
+        self_mirrored = (y == np.arange(height))[:, None] & (x == np.arange(width))
+        return np.where(mirror | self_mirrored, 1.0, 0.5)[self.mask]
+
+
+class Sense(Sensing):
+    """Parallel imaging with known coil sensitivities: some Fourier coefficients of map_c·frame_t for every coil c.
+
+    ``kept`` and ``maps`` lie as :mod:`rankwolf.sensing.frames` says (by default time first: (frames, height, width) and
+    (coils, height, width)). b is coil after coil, each as :class:`PartialFourier` has it, or all of k-space with a
+    coil axis. L and S are complex unless ``recover`` is told otherwise.
+
+    ‖A‖ is at most the largest √Σ_c|map_c|² of a pixel: 1 for maps that are normalised. Cost: one transform of the
+    series for each coil; memory a few frames beside the result, whatever the number of coils.
+
+    >>> import numpy as np
+    >>> from rankwolf.sensing import Sense
+    >>> maps = np.full((4, 6, 5), 0.5)
+    >>> A = Sense(np.ones((3, 6, 5), dtype=bool), maps)
+    >>> A.size, A.norm
+    (360, 1.0)
+    """
+
+    complex_unknown = True
+
+    def __init__(
+        self, kept: Any, maps: Any, *, frames: int | None = None, time: str = "first", centred: bool = False
+    ) -> None:
+        self._layout = Layout.checked(time, centred, "Sense")
+        mask = self._layout.mask(kept, frames)
+        # The mask is turned already; only the origin of the images is left to the one-coil operator.
+        turned = np.fft.fftshift(mask, axes=(1, 2)) if centred else mask
+        self._coil = PartialFourier(turned, centred=centred)
+        self._maps = self._layout.maps(maps, self._coil.frame_shape).reshape(-1, self._coil.shape[1])
+        self.coils = self._maps.shape[0]
+        super().__init__(self._coil.shape, self.coils * self._coil.size, np.complex128)
+
+    def as_vector(self, b: Array) -> Array:
+        """The coefficients of k-space that were kept, coil after coil."""
+        if b.ndim == 1:
+            return b
+        coil = self._coil
+        k_space = self._layout.k_space(b, coil.frames, coil.frame_shape, self.coils)
+        return np.concatenate([k_space[:, c][coil.mask] for c in range(self.coils)])
+
+    def _maps_like(self, array: Array) -> Array:
+        return self._maps.astype(np.result_type(array.dtype, np.complex64), copy=False)
+
+    def apply(self, matrix: Array) -> Array:
+        """A transform of the series for each coil; memory a few frames."""
+        coil, maps = self._coil, self._maps_like(matrix)
+        values = np.empty((self.coils, coil.size), maps.dtype)
+        for frames, samples in coil._pieces:
+            for share, coil_map in zip(values, maps, strict=True):
+                share[samples] = coil._coefficients(matrix[frames] * coil_map, frames, samples)
+        for share in values:
+            share[:] = coil._turned(share, forward=True)
+        return values.ravel()
+
+    def adjoint(self, values: Array) -> Array:
+        """Σ_c conj(map_c)·F*(y_c)."""
+        coil, maps = self._coil, self._maps_like(values)
+        turned = np.stack([coil._turned(share, forward=False) for share in values.reshape(self.coils, -1)])
+        result = np.zeros(self.shape, maps.dtype)
+        for frames, samples in coil._pieces:
+            for share, coil_map in zip(turned, maps, strict=True):
+                images = coil._images(share, frames, samples)
+                images *= coil_map.conj()
+                result[frames] += images
+        return result
+
+    def apply_factors(self, left: Array, right: Array) -> Array:
+        """A[u vᵀ]: a coil multiplies v by its map."""
+        maps = self._maps_like(right)
+        return np.concatenate(
+            [self._coil.apply_factors(left, coil_map[:, None] * right) for coil_map in maps]
+        )
+
+    @property
+    def norm(self) -> float:
+        """max over the pixels of √Σ_c|map_c|²."""
+        return float(np.max(self.column_bound()) ** 0.5)
+
+    def column_bound(self) -> Array:
+        """Σ_c|map_c|², for every frame."""
+        return np.broadcast_to(np.sum(np.abs(self._maps) ** 2, axis=0), self.shape)
+
+
+def _pieces(mask: Array) -> list[tuple[slice, slice]]:
+    """A few frames at a time, with the samples that they have: about ``PIECE_ENTRIES`` pixels."""
+    counts = np.concatenate([[0], np.cumsum(mask.sum(axis=(1, 2)))])
+    step = max(1, PIECE_ENTRIES // (mask.shape[1] * mask.shape[2]))
+    starts = range(0, mask.shape[0], step)
+    ends = [min(start + step, mask.shape[0]) for start in starts]
+    return [
+        (slice(start, end), slice(int(counts[start]), int(counts[end])))
+        for start, end in zip(starts, ends, strict=True)
+    ]
+
+
+def check_points(points: Any, where: str) -> Array:
+    """(frames, samples, 2), finite."""
+    given = np.asarray(points)
+    if given.ndim < 3 or given.shape[-1] != 2 or given.dtype.kind not in "iuf" or not given.size:
+        raise bad(
+            "points",
+            "k-space positions of shape (frames, …, 2), the row's frequency before the column's",
+            f"shape {given.shape}, dtype {given.dtype}",
+            where,
+        )
+    if not np.all(np.isfinite(given)):
+        raise bad("points", "finite", "NaN or infinite positions", where)
+    return given.reshape(given.shape[0], -1, 2).astype(np.float64)

@@ -1,0 +1,111 @@
+"""Fourier coefficients at any place of k-space, radial or spiral, through the package finufft (extra ``mri``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.fft
+
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.complaints import bad, check_choice, check_number, check_shape
+from rankwolf.sensing.base import Sensing
+from rankwolf.sensing.fourier import check_points
+from rankwolf.sensing.frames import Layout
+
+# In radians a pixel: what one period of k-space is.
+PERIOD = {"cycles": 1.0, "radians": 2.0 * np.pi}
+
+
+class NonCartesian(Sensing):
+    """(1/√pixels)·Σ_x X_t(x)·exp(−i k·x) at the positions k of frame t, for one coil or with ``maps``.
+
+    ``points`` has shape (frames, …, 2), the row's frequency before the column's, in ``units`` of ``"cycles"`` a pixel
+    (−½ to ½) or ``"radians"`` a pixel (−π to π); it has to be said which. The origin is the middle of the image, pixel
+    (height // 2, width // 2). Every frame has as many positions as the others. b is frame after frame (with ``maps``
+    coil after coil, each of them frame after frame), or an array of shape (frames, …) or (frames, coils, …).
+
+    ``accuracy`` is the relative accuracy of the transforms; the adjoint is that of the same approximation to about as
+    much. Nothing is known about ‖A‖: ``recover`` estimates it. ``weights`` of a density compensation w are
+    ``Weighting(np.sqrt(w).reshape(1, -1)) @ A`` with b multiplied by √w as well.
+    """
+
+    def __init__(
+        self, points: Any, frame_shape: Any, *, units: str, maps: Any = None, accuracy: float = 1e-9
+    ) -> None:
+        where = "NonCartesian"
+        period = PERIOD[check_choice("units", units, tuple(PERIOD), where)]
+        self._points = check_points(points, where) * (2.0 * np.pi / period)
+        if np.max(np.abs(self._points)) > 3.0 * np.pi:
+            raise bad(
+                "points",
+                f"within one period, from {-period / 2:.3g} to {period / 2:.3g} for units={units!r}",
+                f"positions up to {np.max(np.abs(points)):.4g}",
+                where,
+            )
+        self.frame_shape = check_shape(frame_shape, where)
+        self._samples_shape = np.shape(points)[1:-1]
+        height, width = self.frame_shape
+        self._maps = np.ones((1, height, width), np.complex128)
+        if maps is not None:
+            self._maps = Layout("first", False, where).maps(maps, self.frame_shape).astype(np.complex128)
+        self.complex_unknown, self._accuracy = (
+            maps is not None,
+            check_number("accuracy", accuracy, where=where),
+        )
+        self.frames, samples, self.coils = len(self._points), self._points.shape[1], len(self._maps)
+        super().__init__((self.frames, height * width), self.coils * self.frames * samples, np.complex128)
+        self._plans = {kind: self._plan(kind) for kind in (1, 2)}
+
+    def _plan(self, kind: int) -> Any:
+        """Type 2 goes from images to k-space, type 1 back; all coils of a frame at once."""
+        try:
+            import finufft
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                "NonCartesian needs the package 'finufft'. Install it with: pip install 'rankwolf[mri]'",
+                name="finufft",
+            ) from error
+        return finufft.Plan(
+            kind,
+            self.frame_shape,
+            n_trans=len(self._maps),
+            eps=self._accuracy,
+            isign=1 if kind == 1 else -1,
+            nthreads=scipy.fft.get_workers(),
+        )
+
+    def as_vector(self, b: Array) -> Array:
+        """From (frames, …) or (frames, coils, …)."""
+        if b.ndim == 1:
+            return b
+        coils = () if self.coils == 1 else (self.coils,)
+        wanted = (self.frames, *coils, *self._samples_shape)
+        if b.shape != wanted:
+            raise bad("b", f"a vector or k-space of shape {wanted}", f"shape {b.shape}", "recover")
+        return np.moveaxis(b.reshape(self.frames, self.coils, -1), 1, 0).ravel()
+
+    def apply(self, matrix: Array) -> Array:
+        """A transform of every frame and coil."""
+        values = np.empty((self.coils, self.frames, self._points.shape[1]), np.complex128)
+        plan, scale = self._plans[2], self.shape[1] ** -0.5
+        for t, frame in enumerate(matrix.reshape(self.frames, *self.frame_shape)):
+            plan.setpts(*np.ascontiguousarray(self._points[t].T))
+            values[:, t] = np.reshape(plan.execute(self._batch(frame * self._maps)), (self.coils, -1))
+        values *= scale
+        return values.ravel()
+
+    def adjoint(self, values: Array) -> Array:
+        """The adjoint transforms, times the conjugate maps, added up over the coils."""
+        series = np.empty((self.frames, *self.frame_shape), np.complex128)
+        plan, scale = self._plans[1], self.shape[1] ** -0.5
+        samples = values.reshape(self.coils, self.frames, -1).astype(np.complex128)
+        for t in range(self.frames):
+            plan.setpts(*np.ascontiguousarray(self._points[t].T))
+            images = plan.execute(self._batch(samples[:, t])).reshape(self._maps.shape)
+            series[t] = np.sum(self._maps.conj() * images, axis=0) * scale
+        return series.reshape(self.shape)
+
+    def _batch(self, values: Array) -> Array:
+        """One transform has no axis of its own in finufft."""
+        return np.ascontiguousarray(values[0] if self.coils == 1 else values)

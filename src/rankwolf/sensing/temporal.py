@@ -1,0 +1,68 @@
+"""A unitary transform along time, for series whose changes are sparse in frequency: ``A @ transform.inverse``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.fft
+
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.complaints import check_choice, check_shape
+from rankwolf.ground.low_rank import LowRank
+from rankwolf.sensing.base import Sensing
+
+
+class Temporal(Sensing):
+    """The unitary Fourier or cosine transform of every column of a frames × pixels matrix.
+
+    With X the series and T the transform, ``recover(b, A @ T.inverse)`` finds L and S with b ≈ A[T*(L + S)]: S is
+    sparse in temporal frequency, where what beats or drifts has few coefficients. L loses nothing, because the nuclear
+    norm does not change under a unitary T. :meth:`frames` turns L, S or their sum back into a series:
+
+    >>> import numpy as np
+    >>> from rankwolf.sensing import Temporal
+    >>> T = Temporal("cosine", (4, 3))
+    >>> X = np.arange(12.0).reshape(4, 3)
+    >>> bool(np.allclose(T.frames(T.apply(X).reshape(4, 3)), X))
+    True
+
+    With ``"fourier"`` the coefficients are complex, and so are L and S.
+    """
+
+    def __init__(self, kind: str, shape: Any, *, inverted: bool = False) -> None:
+        self.kind = check_choice("kind", kind, ("fourier", "cosine"), "Temporal")
+        m, n = check_shape(shape, "Temporal")
+        complex_valued = kind == "fourier"
+        super().__init__((m, n), m * n, np.complex128 if complex_valued else np.float64)
+        self._inverted, self.complex_unknown = inverted, complex_valued and inverted
+
+    @property
+    def inverse(self) -> Temporal:
+        """T* = T⁻¹, from coefficients to the series."""
+        return Temporal(self.kind, self.shape, inverted=not self._inverted)
+
+    def _transform(self, matrix: Array, back: bool) -> Array:
+        if self.kind == "fourier":
+            return np.asarray((scipy.fft.ifft if back else scipy.fft.fft)(matrix, axis=0, norm="ortho"))
+        return np.asarray((scipy.fft.idct if back else scipy.fft.dct)(matrix, axis=0, norm="ortho"))
+
+    def apply(self, matrix: Array) -> Array:
+        """mn·log(m) operations."""
+        return self._transform(matrix, back=self._inverted).ravel()
+
+    def adjoint(self, values: Array) -> Array:
+        """The inverse."""
+        return self._transform(values.reshape(self.shape), back=not self._inverted)
+
+    def frames(self, part: Any) -> Array:
+        """The series that has these coefficients: for L, for S, or for an array such as their sum."""
+        if isinstance(part, LowRank):
+            u = self._transform(part.u * part.s, back=True)
+            return np.asarray(u @ part.vt)
+        return self._transform(np.asarray(part), back=True)
+
+    @property
+    def semi_orthogonal(self) -> float:
+        """1."""
+        return 1.0

@@ -1,0 +1,89 @@
+"""How far and how fast a step goes: momentum, length, boldness, and what happens after an overshoot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from rankwolf.solvers.hybrid.settings import HybridSettings
+from rankwolf.solvers.momentum import Momentum
+
+
+@dataclass(frozen=True)
+class Move:
+    """One way to make the next pass. The default is the careful one, which cannot raise the objective.
+
+    ``momentum``: the share of the last move that is added to both factors. ``bold``: rows step by their live share.
+    ``length``: s of the threshold step. ``from_best``: the pass starts at the best point, not at the last.
+    """
+
+    momentum: float = 0.0
+    bold: bool = False
+    length: float = 1.0
+    from_best: bool = False
+
+
+@dataclass
+class Pace:
+    """The rule, in four sentences.
+
+    *Length*: s = caution / live share, at least 1, as long as steps are bold. *Momentum* grows as Nesterov's sequence
+    does, up to a limit that goes up while the objective falls too slowly for it, down while it falls fast enough, and
+    is halved when it is about to ring. *After an overshoot* the pass is made again carefully and the sequence starts
+    anew; an overshoot without momentum means that bold steps are too long here, and they are given up for good. *After
+    a careful overshoot* it was the step before that went too far: the pass starts from the best point.
+    """
+
+    limit: float
+    momentum: float = 0.0
+    sequence: Momentum = field(default_factory=Momentum)
+    length: float = 1.0
+    bold: bool = True
+    decrease: float = 0.0
+
+    def start_anew(self, momentum: float) -> None:
+        """For another objective: bold again, with this momentum for one pass; the limit and the length as they were."""
+        self.momentum, self.sequence, self.decrease, self.bold = momentum, Momentum(), 0.0, True
+
+    def moves(self, settings: HybridSettings, best_was_long: bool) -> Iterator[Move]:
+        """The moves to try one after another; asking for the next one says that the last one overshot.
+
+        ``best_was_long``: the best point came with a threshold step longer than 1.
+        """
+        bold = self.bold and settings.bold_rows
+        long = self.bold and self.length > 1.0
+        yield Move(self.momentum, bold, self.length if long else 1.0)
+        if self.momentum > 0.0 or self.bold:
+            self.sequence = Momentum()
+            if self.momentum == 0.0:
+                self.bold = False
+            yield Move()
+        if best_was_long:
+            self.bold = False
+            yield Move(from_best=True)
+
+    def update(
+        self, settings: HybridSettings, live: float, observed: float, decrease: float, cosine: float
+    ) -> None:
+        """After a step: ``live`` and ``observed`` are shares of all entries, ``decrease`` is that of the objective.
+
+        ``cosine`` is the one between the step and the whole move of the factor, momentum included.
+        """
+        if settings.bold_threshold:
+            self.length = max(1.0, settings.caution / max(live, settings.least_live * observed))
+        self._find_limit(settings, observed == 1.0, decrease, cosine)
+        self.decrease = decrease
+        self.sequence = self.sequence.next()
+        self.momentum = min(self.sequence.factor, self.limit)
+
+    def _find_limit(self, settings: HybridSettings, full: bool, decrease: float, cosine: float) -> None:
+        if not 0.0 < decrease < self.decrease:
+            return
+        ratio = decrease / self.decrease
+        if full and ratio < settings.ringing_pace * self.momentum and cosine < settings.ringing_cosine:
+            self.limit = max(settings.least_momentum, 0.5 * self.momentum)
+        elif self.momentum >= self.limit:
+            slow = ratio > self.momentum + settings.margin
+            changed = self.limit + (settings.momentum_up if slow else -settings.momentum_down)
+            least, most = settings.momentum
+            self.limit = min(max(changed, min(least, self.limit)), most)

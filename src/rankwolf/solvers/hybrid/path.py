@@ -1,0 +1,87 @@
+"""The path: coming down from large weights, so that the rank grows from below and few entries are clipped.
+
+A level is the problem with both weights times a factor. Far above the weights L = 0 is optimal; the path starts where
+the first directions come in, and the factor falls by a constant share each time that the level has settled, until it
+is 1. So the number of levels grows with the logarithm of 1/δ, and a level takes two or three passes.
+
+A level has settled when its own relative gap, by the Ritz bound, is small. That is what decides whether the next level
+is easy: where the weights fall before the point has followed, nearly every entry of M − L is larger than λ_S, the
+gradient says little more than signs, and steps of the length λ_S have a long way to go. The gap of such a point is near
+1, and the path waits.
+
+Every level gives a pair for the problem itself: L, and S = T(P_Ω(M − L)) with the level's threshold. Its objective and
+a lower bound, with G scaled down to the problem's own weights, are what a run reports on the way.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+
+from rankwolf.data import Source
+from rankwolf.problem import Penalized, Problem
+from rankwolf.solvers.hybrid.settings import HybridSettings
+from rankwolf.solvers.hybrid.state import HybridState, Point
+from rankwolf.solvers.hybrid.step import step
+
+
+def begin(
+    problem: Problem, source: Source, rng: np.random.Generator, settings: HybridSettings
+) -> HybridState:
+    """L = 0 at the top of the path; no pass yet."""
+    n = source.shape[1]
+    probes = rng.standard_normal((n, min(settings.least_probes, n)))
+    basis = np.linalg.qr(probes)[0].astype(source.dtype)
+    top = problem.top(settings.path_start * source.summary.norm, max(source.shape))
+    return HybridState.at(source, top, np.zeros((n, 0), source.dtype), basis, rng, settings)
+
+
+def advance(problem: Problem, source: Source, state: HybridState, settings: HybridSettings) -> None:
+    """One step at the level where the state is, or at the next one if that has settled."""
+    level = state.level
+    if state.point is not None:
+        aim = next_weights(problem, state, settings)
+        if aim is not None:
+            state.enter(aim, settings.predicts)
+    step(level.weights, source, state, settings)
+    if level.passes == 0:  # the pass has made the rows of the point where the last level ended
+        level.rows, level.right = state.previous_rows, state.previous
+    level.passes += 1
+
+
+def next_weights(problem: Problem, state: HybridState, settings: HybridSettings) -> Penalized | None:
+    """Where to go from a level that has settled; None where it has not, or where nothing is left to go.
+
+    Settled is a level whose own gap is a small share of its objective, and small beside what its weights are off.
+    """
+    level, point, found = state.level, state.evaluated, state.found
+    off = problem.price_error(level.weights, found)
+    if off == 0.0:
+        return None
+    gap = point.objective - ritz_bound(level.weights, point, level.weights.lambda_S)
+    small = min(settings.path_gap * point.objective, settings.path_share * off)
+    # On the way to given weights a level may be left as it is, because the last one is solved in any case.
+    patience = settings.path_passes if off == inf else inf
+    if gap > small and level.passes < patience:
+        return None
+    aim = problem.prices(level.weights, found, level.past)
+    weights = level.weights.towards(aim, settings.path_step)
+    return None if weights == level.weights else weights
+
+
+def ritz_bound(problem: Problem, point: Point, largest_entry: float) -> float:
+    """A lower bound on the optimum of ``problem`` from G at ``point``, whose entries are at most ``largest_entry``.
+
+    It rests on the Ritz values of G on span Q, which are never above ‖G‖₂ but for rounding: a promise, not a proof.
+    """
+    squared = float(np.linalg.eigvalsh(point.sums.probe_gram)[-1])
+    spectral_norm = max(squared, 0.0) ** 0.5
+    return problem.lower_bound(point.sums.g_dot_m, point.sums.g_squared, spectral_norm, largest_entry)
+
+
+def relative_gap(problem: Problem, state: HybridState) -> float:
+    """Of ``problem`` itself at the best point, by the Ritz bound."""
+    limit = state.level.weights.lambda_S
+    value = problem.value(state.found, limit)
+    return (value - ritz_bound(problem, state.evaluated, limit)) / value if value > 0.0 else 0.0

@@ -1,0 +1,93 @@
+"""The constants of the hybrid in one place, each with its reason.
+
+``python -m benchmarks.ablation`` switches each heuristic off and counts the passes that it saves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+
+@dataclass(frozen=True)
+class HybridSettings:
+    """How the hybrid steps, starts and proves. The defaults were chosen on recorded data, see ``docs/ablation.md``."""
+
+    # Spare columns of the basis Q: this share of the rank, at least so many, and at least so many times the number of
+    # directions that came in with the last step.
+    probe_share: float = 0.25
+    least_probes: int = 8
+    probes_for_each: float = 2.0
+
+    # Steps longer than 1 by the inverse of the live share: in the rows' step (1), in the threshold step (3).
+    bold_rows: bool = True
+    bold_threshold: bool = True
+    # Steps of the rows in a pass, as pairs of a clip level in λ_S and a share of the whole step. The whole one is bold:
+    # it takes the live entries of a row as spread evenly over the directions of V. A short one before it takes out
+    # what the whole one would overshoot, and costs no pass.
+    row_steps: tuple[tuple[float, float], ...] = ((1.0, 0.5), (1.0, 1.0))
+    # The same for the first fit of the rows to a factor that they have not seen.
+    first_row_steps: tuple[tuple[float, float], ...] = ((8.0, 1.0), (2.0, 1.0), (1.0, 1.0))
+    # A row, or a matrix, with fewer live entries than this share of the observed ones steps as if it had so many.
+    least_live: float = 0.25
+    # The threshold step is shorter than the inverse of the live share by this factor: some directions have more live
+    # entries than most.
+    caution: float = 0.8
+
+    # Momentum stays below a limit that is found between these two; the first is where it starts. 0 and 0: none.
+    momentum: tuple[float, float] = (0.6, 0.85)
+    # The limit moves by so much after a step at the limit that was too slow, or fast enough.
+    momentum_up: float = 0.02
+    momentum_down: float = 0.04
+    # A step is too slow where the decrease of the objective is more than (momentum + margin) times the one before:
+    # modes that ring lose the share 1 − momentum in a step, slow ones lose less.
+    margin: float = 0.05
+    # Momentum is about to ring where the decrease shrinks below ``ringing_pace``·momentum of the one before and the
+    # cosine between the step and the whole move is small (the restart rule of O'Donoghue and Candès asks for its sign):
+    # half of it is left then, at least ``least_momentum``. Only where everything was observed: with gaps the same signs
+    # came with slow modes that need momentum. 0: never.
+    ringing_pace: float = 0.6
+    ringing_cosine: float = 0.85
+    least_momentum: float = 0.2
+
+    # The start solves a sample of at least so many rows, so many entries and this share of the rows, where that is less
+    # than two thirds of the matrix: the whole path over a sixteenth costs as much as about two passes. ``inf`` rows: no
+    # sample.
+    sample_rows: float = 1500
+    sample_entries: int = 2**17
+    sample_share: float = 1 / 16
+    # The sample is solved until the relative gap of its Ritz bound is below this, in at most so many passes over it.
+    sample_gap: float = 1e-2
+    sample_passes: int = 200
+    # Probes on the sample, as a share of the rank: they cost little there, and what is just too weak in the sample is
+    # often strong enough in the whole matrix, whose first pass gets them as probes.
+    sample_probe_share: float = 1.0
+
+    # The path: both weights are multiplied by a factor that falls to 1. It starts where λ_L is this share of ‖P_Ω M‖_F,
+    # and falls by ``path_step`` when the level has settled: the relative gap of its own Ritz bound is below
+    # ``path_gap``, or it has had ``path_passes`` passes. A start of 0: no path.
+    path_start: float = 0.1
+    path_step: float = 4.0
+    path_gap: float = 0.02
+    path_passes: int = 30
+    # Where weights are looked for that meet a bound, a level's gap is also at most this share of what they are off.
+    path_share: float = 0.3
+    # Whether a level starts where the line through the ends of the last two leads.
+    predicts: bool = True
+
+    # A proof's gap over the gap of the Ritz bound, as first expected, with everything observed and with gaps, where
+    # taking the excess out of G helps less. A proof is tried when it is expected to be enough. 1: the Ritz bound.
+    proof_ratio: tuple[float, float] = (0.3, 0.5)
+    # Whether a proof that failed teaches: the ratio above, and directions for the probes.
+    learns: bool = True
+    # Whether the proof is told in which directions G is too long.
+    deflates: bool = True
+
+    def samples(self, shape: tuple[int, int]) -> int | None:
+        """How many rows to solve first; None where that would be nearly all of them."""
+        m, n = shape
+        if self.sample_rows == inf:
+            return None
+        rows = int(self.sample_rows)
+        count = max(rows, min(n, 2 * rows), self.sample_entries // n, int(self.sample_share * m))
+        return count if 3 * count <= 2 * m else None

@@ -1,0 +1,119 @@
+"""The hybrid as a solver: the contract of :class:`rankwolf.solvers.base.Solver` on top of the step."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from rankwolf.data import Source
+from rankwolf.ground.low_rank import LowRank
+from rankwolf.oracles.nuclear import orthonormal_against
+from rankwolf.passes import Deflation, evaluate
+from rankwolf.problem import Certificate, Found, NoiseBounded, Past, Penalized, Problem
+from rankwolf.solvers.base import Report, Solution, Solver
+from rankwolf.solvers.hybrid.pace import Pace
+from rankwolf.solvers.hybrid.path import advance, ritz_bound
+from rankwolf.solvers.hybrid.settings import HybridSettings
+from rankwolf.solvers.hybrid.start import start
+from rankwolf.solvers.hybrid.state import HybridState, Level, Point
+from rankwolf.solvers.hybrid.sweep import HybridSums
+from rankwolf.solvers.momentum import Momentum
+
+
+class Hybrid(Solver[Problem, HybridState]):
+    """Frank-Wolfe meets a factored local method; :mod:`rankwolf.solvers.hybrid` says how.
+
+    Keywords are fields of :class:`HybridSettings` that should differ from its defaults, as in ``Hybrid(learns=False)``.
+
+    Cost of a step: one pass, rarely two or three (when a bold one overshoots), of about 6r + 4k operations an entry for
+    rank r and k = r + r/4 + 8 columns in Q. State: (m + n)·(k + 2r) numbers. Nothing of the matrix's size.
+    """
+
+    name = "hybrid"
+    solves = (Penalized, NoiseBounded)
+    states = (HybridState, Level, Past, Found, Penalized, Point, HybridSums, Pace, Momentum)
+
+    def __init__(self, **changes: Any) -> None:
+        self.changes = changes
+        HybridSettings(**changes)  # a name that is not there is a TypeError now, not later
+
+    @property
+    def settings(self) -> HybridSettings:
+        """All of them."""
+        return HybridSettings(**self.changes)
+
+    def init(self, problem: Problem, source: Source, rng: np.random.Generator) -> HybridState:
+        """A point on the way: see :mod:`rankwolf.solvers.hybrid.start`."""
+        return start(problem, source, rng, self.settings)
+
+    def step(self, problem: Problem, source: Source, state: HybridState) -> HybridState:
+        """One pass, or a few where it overshot."""
+        advance(problem, source, state, self.settings)
+        weights = state.level.weights
+        # At the weights themselves, rounding may hide that a point is as good as the best.
+        state.value = state.best if weights == problem else problem.value(state.found, weights.lambda_S)
+        return state
+
+    def report(self, problem: Problem, state: HybridState) -> Report:
+        """The objective, a bound from Ritz values on span Q, and what a proof may be expected to give."""
+        found, weights = state.found, state.level.weights
+        bound = ritz_bound(problem, state.evaluated, weights.lambda_S)
+        settled = problem.price_error(weights, found) < inf
+        expected = state.value - state.proof_ratio * (state.value - bound) if settled else bound
+        # Where the weights are looked for, a level that settles slowly shows in its own objective alone.
+        improves = weights != problem and state.pace.decrease > 1e-13 * state.best
+        return Report(
+            state.value,
+            bound,
+            found.rank,
+            found.nonzeros,
+            1.0,
+            expected_bound=expected,
+            settled=settled,
+            improves=improves,
+        )
+
+    def learn(self, state: HybridState, promised: float, certificate: Certificate) -> None:
+        """How much better or worse the proof was than the Ritz bound; and where Y was too long, as probes."""
+        if not self.settings.learns:
+            return
+        if state.value > promised:
+            ratio = (state.value - certificate.likely_bound) / (state.value - promised)
+            state.proof_ratio = min(max(ratio, 1e-3), 1.0)
+        if certificate.witness is not None:
+            known = state.basis.astype(np.float64)
+            room = state.basis.shape[0] - state.basis.shape[1]
+            fresh = orthonormal_against(certificate.witness[:, :room], known, state.rng)
+            state.basis = np.hstack([known, fresh]).astype(state.basis.dtype)
+
+    def solution(self, problem: Problem, source: Source, state: HybridState) -> Solution:
+        """The best point, made allowed where it is not, with the directions in which its G is too long."""
+        point = state.evaluated
+        lambda_L, lambda_S = state.level.weights.pair
+        low_rank, threshold = allowed(problem, source, state)
+        if not self.settings.deflates:
+            return Solution(low_rank, threshold, clip=lambda_S)
+        squared, vectors = np.linalg.eigh(point.sums.probe_gram)
+        values = np.sqrt(np.maximum(squared, 0.0))
+        long = values > lambda_L
+        directions = (point.basis @ vectors[:, long]).astype(source.dtype)
+        excess = 1.0 - lambda_L / values[long]
+        return Solution(low_rank, threshold, None, Deflation(directions, excess), clip=lambda_S)
+
+
+def allowed(problem: Problem, source: Source, state: HybridState) -> tuple[LowRank, float]:
+    """L and the threshold of S, such that the problem's constraint holds.
+
+    Where it holds already, and for weights, nothing is computed. Else a pass for each Newton step, one or two.
+    """
+    point, threshold, found = state.evaluated, state.level.weights.lambda_S, state.found
+    low_rank = source.low_rank(point.left, point.right)
+    for _ in range(20):
+        better = problem.allowed_threshold(threshold, found)
+        if better in (threshold, 0.0):
+            return low_rank, better
+        threshold = better
+        found = state.found_by(evaluate(source, low_rank, threshold))
+    return low_rank, 0.0

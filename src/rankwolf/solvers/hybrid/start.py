@@ -1,0 +1,46 @@
+"""Where a run begins: with the factor of a sample of the rows, or at the top of the path."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from rankwolf.data import InMemory, Source
+from rankwolf.problem import Problem
+from rankwolf.solvers.hybrid.path import advance, begin, relative_gap
+from rankwolf.solvers.hybrid.settings import HybridSettings
+from rankwolf.solvers.hybrid.state import HybridState
+
+
+def start(
+    problem: Problem, source: Source, rng: np.random.Generator, settings: HybridSettings
+) -> HybridState:
+    """V of the same problem on a sample of the rows, solved roughly; where rows are few, L = 0 and the path.
+
+    The norm of noise in m rows and n columns is about its size times √m + √n: λ_L is smaller for a sample of c rows by
+    (√c + √n)/(√m + √n), so that as little noise comes into its L. A direction of the matrix is weaker in the sample by
+    √(c/m), which is less: the rank of the sample is at most that of the whole. V takes half of the growth.
+    """
+    (m, n), count = source.shape, settings.samples(source.shape)
+    if count is None:
+        return begin(problem, source, rng, settings)
+    sample = InMemory(source.sample(count, rng), None, source.n_threads, transposed=False)
+    noise = (count**0.5 + n**0.5) / (m**0.5 + n**0.5)
+    with_probes = replace(settings, probe_share=settings.sample_probe_share)
+    small = solve_roughly(problem.on_sample(count / m, noise), sample, rng, with_probes)
+    dtype, weights = source.dtype, problem.from_sample(small.level.weights, noise)
+    right = (small.right * (m / count) ** 0.25).astype(dtype)
+    return HybridState.at(source, weights, right, small.basis.astype(dtype), rng, settings)
+
+
+def solve_roughly(
+    problem: Problem, source: Source, rng: np.random.Generator, settings: HybridSettings
+) -> HybridState:
+    """Down the path until the relative gap of the problem itself, by the Ritz bound, is small."""
+    state = begin(problem, source, rng, settings)
+    for _ in range(settings.sample_passes):
+        advance(problem, source, state, settings)
+        if relative_gap(problem, state) <= settings.sample_gap:
+            break
+    return state

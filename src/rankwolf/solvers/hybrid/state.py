@@ -1,0 +1,151 @@
+"""What the hybrid carries from one pass to the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+
+import numpy as np
+
+from rankwolf.data import Source
+from rankwolf.ground.arrays import Array
+from rankwolf.passes import ClippedSums
+from rankwolf.problem import Found, Past, Penalized
+from rankwolf.solvers.hybrid.pace import Pace
+from rankwolf.solvers.hybrid.settings import HybridSettings
+from rankwolf.solvers.hybrid.sweep import HybridSums
+
+
+@dataclass
+class Point:
+    """An evaluated L = left·rightᵀ, its objective, and the sums of the pass that evaluated it."""
+
+    left: Array
+    right: Array
+    objective: float
+    nuclear_norm: float
+    sums: HybridSums
+    basis: Array
+    length: float
+
+
+@dataclass
+class Level:
+    """Where on the path a state is: the weights, and how many passes were made with them.
+
+    ``before`` are the weights of the level before, at whose end L was ``rows``·``right``ᵀ; on the first there are none.
+    """
+
+    weights: Penalized
+    rows: Array
+    right: Array
+    before: Penalized | None = None
+    past: Past = field(default_factory=Past)
+    passes: int = 0
+
+
+@dataclass
+class HybridState:
+    """The best point, and what the next pass starts from.
+
+    The rows of U are not kept: ``rows`` is B of the last pass, and U⁺ = B·``turn`` belongs to ``right``, V⁺ of step 3.
+    ``previous_rows`` and ``previous`` are U⁺ and V⁺ before that, for momentum. ``shares`` are the observed and the live
+    share of each row, ``observed`` is the number of observed entries. ``level`` says where on the path the state is,
+    ``best`` is the objective there, and ``value`` that of the problem itself.
+    """
+
+    shares: Array
+    rows: Array
+    previous_rows: Array
+    turn: Array
+    right: Array
+    basis: Array
+    previous: Array
+    rng: np.random.Generator
+    observed: int
+    pace: Pace
+    proof_ratio: float
+    level: Level
+    point: Point | None = None
+    best: float = inf
+    value: float = inf
+    first: bool = True
+    cosine: float = 1.0
+
+    @classmethod
+    def at(
+        cls,
+        source: Source,
+        weights: Penalized,
+        right: Array,
+        basis: Array,
+        rng: np.random.Generator,
+        settings: HybridSettings,
+    ) -> HybridState:
+        """No rows yet: the first pass, at these weights, fits them to ``right``."""
+        empty, no_columns = source.allocate(0), np.zeros((source.shape[1], 0), source.dtype)
+        return cls(
+            shares=source.allocate(2),
+            rows=empty,
+            previous_rows=empty,
+            turn=np.zeros((0, right.shape[1]), source.dtype),
+            right=right,
+            basis=basis,
+            previous=no_columns,
+            rng=rng,
+            observed=source.summary.observed,
+            pace=Pace(settings.momentum[0]),
+            proof_ratio=settings.proof_ratio[0 if source.fully_observed else 1],
+            level=Level(weights, empty, no_columns),
+        )
+
+    @property
+    def evaluated(self) -> Point:
+        """The best point; there is one after the first step."""
+        if self.point is None:
+            raise RuntimeError("A hybrid state has a point after the first step.")
+        return self.point
+
+    @property
+    def found(self) -> Found:
+        """What was found at the best point."""
+        return self.found_by(self.evaluated.sums)
+
+    def found_by(self, sums: ClippedSums) -> Found:
+        """The same with the sums of another pass at this L."""
+        point = self.evaluated
+        return Found(
+            point.nuclear_norm,
+            point.right.shape[1],
+            sums.g_squared,
+            sums.s_norm,
+            sums.nonzeros,
+            self.observed,
+        )
+
+    def return_to_best(self) -> None:
+        """Let the next pass start from the best point as it is."""
+        point = self.evaluated
+        self.rows, self.turn = point.left, np.eye(point.right.shape[1])
+        self.right, self.basis = point.right, point.basis
+
+    def enter(self, weights: Penalized, predicts: bool) -> None:
+        """Go to another place on the path: what was the best is not comparable there, and momentum starts anew.
+
+        Along the path L is nearly linear in the weights, L(λ) ≈ L* − λW: singular values are shrunk by λ_L, and
+        outliers pull with λ_S. So the first pass starts from where the line through the ends of the last two levels
+        leads. That is a move with momentum (λ − λ⁺)/(λ⁻ − λ), for levels λ⁻, λ and the next one λ⁺, if the weights keep
+        their ratio.
+        """
+        level, ahead = self.level, 0.0
+        if predicts and level.before is not None and level.before.lambda_L > level.weights.lambda_L:
+            change_L, change_S = (
+                new / old for new, old in zip(weights.pair, level.weights.pair, strict=True)
+            )
+            if change_L < 1.0 and abs(change_L - change_S) < 1e-6:
+                fallen = level.before.lambda_L - level.weights.lambda_L
+                ahead = (level.weights.lambda_L - weights.lambda_L) / fallen
+                self.previous_rows, self.previous = level.rows, level.right
+        level.before, level.weights, level.passes = level.weights, weights, 0
+        self.point, self.best = None, inf
+        self.pace.start_anew(ahead)

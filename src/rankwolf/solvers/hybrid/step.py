@@ -1,0 +1,163 @@
+"""A step: one pass, made again where it overshot, then the threshold and the pace of the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from rankwolf.data import Source
+from rankwolf.ground.arrays import Array
+from rankwolf.oracles.nuclear import orthonormal_against, projected_svd
+from rankwolf.problem import Penalized
+from rankwolf.solvers.hybrid.pace import Move
+from rankwolf.solvers.hybrid.settings import HybridSettings
+from rankwolf.solvers.hybrid.state import HybridState, Point
+from rankwolf.solvers.hybrid.sweep import HybridPass, Plan
+
+# Relative errors of an objective that is added up from float32 and float64 tiles, by item size.
+ROUNDING = {4: 1e-8, 8: 1e-15}
+
+
+@dataclass
+class Swept:
+    """What a pass leaves: the point that it evaluated, the rows of B, and U before momentum."""
+
+    point: Point
+    rows: Array
+    before: Array
+
+
+def step(problem: Penalized, source: Source, state: HybridState, settings: HybridSettings) -> None:
+    """Steps 1 to 4. Moves are tried until one does not raise the objective; the last one counts in any case."""
+    # Rounding may hide the last decreases of the objective; G still improves.
+    target = inf if state.point is None else state.best * (1.0 + ROUNDING[source.dtype.itemsize])
+    best_was_long = state.point is not None and state.point.length > 1.0
+    swept: Swept | None = None
+    for move in state.pace.moves(settings, best_was_long):
+        swept = None  # three of the largest arrays of a run
+        if move.from_best:
+            state.return_to_best()
+        swept = sweep(problem, source, state, settings, move)
+        if swept.point.objective <= target:
+            break
+    assert swept is not None
+    point = swept.point
+    threshold(problem, source, state, settings, swept)
+    m, n = source.shape
+    observed = source.observed_fraction
+    live = observed - point.sums.nonzeros / (m * n)
+    state.pace.update(settings, live, observed, state.best - point.objective, state.cosine)
+    if point.objective <= target:
+        state.point, state.best = point, min(point.objective, state.best)
+
+
+def sweep(
+    problem: Penalized, source: Source, state: HybridState, settings: HybridSettings, move: Move
+) -> Swept:
+    """One pass, from where ``move`` says."""
+    plan = _plan(problem, state, settings, move)
+    task = HybridPass(plan, source.fully_observed)
+    rows = source.allocate(plan.basis.shape[1])
+    before = source.allocate(plan.turn.shape[1])
+    left = source.allocate(plan.right.shape[1])
+    sums = source.run(task, state.rows, state.previous_rows, state.shares, rows, before, left)
+    scaled = sums.left_gram * np.sqrt(np.outer(task.squares, task.squares))
+    nuclear_norm = float(np.sum(np.sqrt(np.maximum(np.linalg.eigvalsh(scaled), 0.0))))
+    objective = problem.objective(sums.g_squared, nuclear_norm, sums.s_norm)
+    point = Point(left, plan.right, objective, nuclear_norm, sums, plan.basis, plan.length)
+    return Swept(point, rows, before)
+
+
+def _plan(problem: Penalized, state: HybridState, settings: HybridSettings, move: Move) -> Plan:
+    """Step 4: V̂ = V⁺ + momentum·(V⁺ − V⁺ before, turned to match), U with it, turned so that V̂ᵀV̂ is diagonal."""
+    right, push, basis = state.right, state.turn, state.basis
+    back = np.zeros((state.previous.shape[1], 0), right.dtype)
+    if move.momentum > 0.0:
+        if state.previous.shape[1] and right.shape[1]:
+            match = _rotation(state.previous, right)
+            right = right + move.momentum * (right - state.previous @ match)
+            right, rotation = _diagonalized(right)
+            push = (1.0 + move.momentum) * push @ rotation
+            back = move.momentum * match @ rotation
+        basis = _basis_with(right, basis, state.rng)
+    return Plan(
+        right=np.ascontiguousarray(right, basis.dtype),
+        basis=basis,
+        turn=state.turn,
+        push=push,
+        back=back,
+        lambda_L=problem.lambda_L,
+        lambda_S=problem.lambda_S,
+        row_steps=settings.first_row_steps if state.first else settings.row_steps,
+        first=state.first,
+        bold=move.bold,
+        length=move.length,
+        least_live=settings.least_live,
+    )
+
+
+def threshold(
+    problem: Penalized, source: Source, state: HybridState, settings: HybridSettings, swept: Swept
+) -> None:
+    """Step 3: L⁺ = Ũ·D_sλL(ŨᵀX), Ũ an orthonormal basis of B; and the basis of the next pass."""
+    point, sums, cut = swept.point, swept.point.sums, swept.point.length * problem.lambda_L
+    turn, singular, vectors = projected_svd(
+        sums.basis_gram,
+        point.right.astype(np.float64) @ sums.left_basis + point.length * sums.clipped_basis,
+    )
+    rank = int(np.count_nonzero(singular > cut))
+    root = np.sqrt(singular[:rank] - cut)
+    state.previous, state.previous_rows = state.right, swept.before
+    state.rows, state.turn = swept.rows, turn[:, :rank] * root
+    dtype, new = source.dtype, vectors[:, :rank] * root
+    state.cosine = _cosine_of_moves(state.right, point.right, new)
+    state.right = np.ascontiguousarray(new.astype(dtype))
+    came_in = rank - point.right.shape[1]
+    state.basis = _next_basis(vectors, rank, came_in, settings, state.rng).astype(dtype)
+    state.first = False
+
+
+def _rotation(right: Array, target: Array) -> Array:
+    """The R with orthonormal columns, or rows, for which V·R comes closest to ``target``."""
+    a, _, b = np.linalg.svd(right.T.astype(np.float64) @ target, full_matrices=False)
+    return np.asarray(a @ b)
+
+
+def _diagonalized(right: Array) -> tuple[Array, Array]:
+    """V·R with (VR)ᵀ(VR) diagonal, and R."""
+    wide = right.astype(np.float64, copy=False)
+    rotation = np.linalg.eigh(wide.T @ wide)[1][:, ::-1]
+    return wide @ rotation, rotation
+
+
+def _basis_with(right: Array, basis: Array, rng: np.random.Generator) -> Array:
+    """An orthonormal basis of span V and the last columns of ``basis``, as many columns as ``basis``."""
+    r = right.shape[1]
+    leading = np.linalg.qr(right.astype(np.float64, copy=False))[0]
+    rest = orthonormal_against(basis[:, r:], leading, rng) if r < basis.shape[1] else basis[:, :0]
+    return np.hstack([leading, rest]).astype(basis.dtype)
+
+
+def _cosine_of_moves(old: Array, start: Array, new: Array) -> float:
+    """Between the move of V from ``old`` to ``new`` and the part of it that the step made, from ``start``."""
+    if not (old.shape[1] and start.shape[1] and new.shape[1]):
+        return 1.0
+    whole, part = new - old @ _rotation(old, new), new - start @ _rotation(start, new)
+    lengths = np.linalg.norm(whole) * np.linalg.norm(part)
+    return float(np.sum(whole * part) / max(lengths, np.finfo(float).tiny))
+
+
+def _next_basis(
+    vectors: Array, rank: int, came_in: int, settings: HybridSettings, rng: np.random.Generator
+) -> Array:
+    """The leading vectors: the rank, and the probes; random ones where there are too few."""
+    n, have = vectors.shape
+    probes = max(int(settings.probe_share * rank), int(settings.probes_for_each * came_in))
+    want = rank + max(settings.least_probes, probes)
+    want = min(-(-want // 8) * 8, n)  # BLAS likes multiples of its vectors
+    if want <= have:
+        return np.ascontiguousarray(vectors[:, :want])
+    fresh = orthonormal_against(rng.standard_normal((n, want - have)), vectors, rng)
+    return np.hstack([vectors, fresh])

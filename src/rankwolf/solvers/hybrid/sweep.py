@@ -1,0 +1,122 @@
+"""The one pass of a step: rows are fitted, and X = L + s·G is multiplied by the basis, tile by tile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from rankwolf.data import Task
+from rankwolf.ground.arrays import Array
+from rankwolf.passes import CLIPPED_VALUES, ClippedSums, clip_tile, observed_share
+
+
+@dataclass
+class HybridSums(ClippedSums):
+    """Of one pass, with B = XQ, beside the sums of G and S."""
+
+    basis_gram: Array
+    """BᵀB."""
+    clipped_basis: Array
+    """GᵀB."""
+    left_basis: Array
+    """UᵀB."""
+    left_gram: Array
+    """UᵀU."""
+    probe_gram: Array
+    """(GQ)ᵀ(GQ): its eigenvalues are squared Ritz values of G."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a pass starts from: V (``right``, with VᵀV diagonal), the basis Q, and how U comes from the last pass.
+
+    With B and U of the pass before, this pass's U starts as B·``push`` − U·``back``; ``turn`` makes U before momentum,
+    B·``turn``. On the first pass there is nothing yet (``first``), and U starts as a least squares fit to V.
+    ``row_steps`` are pairs: the clip level of a step of the rows, in λ_S, and the share of the whole step.
+    """
+
+    right: Array
+    basis: Array
+    turn: Array
+    push: Array
+    back: Array
+    lambda_L: float
+    lambda_S: float
+    row_steps: tuple[tuple[float, float], ...]
+    first: bool
+    bold: bool
+    length: float
+    least_live: float
+
+
+class HybridPass(Task[HybridSums]):
+    """Steps 1 and 2 for one tile.
+
+    Rows in: B of the pass before, U of the pass before; rows in and out: the observed and the live share; rows out: B,
+    U before momentum, U. Cost: 6r + 4k operations an entry for rank r and k columns in Q.
+    """
+
+    def __init__(self, plan: Plan, fully_observed: bool) -> None:
+        dtype = plan.basis.dtype
+        self.plan, self.full = plan, fully_observed
+        self.right, self.right_t, self.basis = plan.right, np.ascontiguousarray(plan.right.T), plan.basis
+        self.overlap = (plan.right.T @ plan.basis).astype(dtype)
+        self.squares = np.sum(np.square(plan.right, dtype=np.float64), axis=0)
+        self.turn, self.push, self.back = (x.astype(dtype) for x in (plan.turn, plan.push, plan.back))
+        self.depth = plan.basis.shape[1]
+        self.length = dtype.type(plan.length)
+
+    def start(self) -> HybridSums:
+        """Zeros."""
+        (n, k), r = self.basis.shape, self.right.shape[1]
+        shapes = (CLIPPED_VALUES,), (k, k), (n, k), (r, k), (r, r), (k, k)
+        return HybridSums(*map(np.zeros, shapes))
+
+    def visit(self, sums: HybridSums, tile: Array, *rows: Array) -> None:
+        """One tile."""
+        old_basis, old_left, shares, new_basis, before, left = rows
+        if self.plan.first:
+            shares[:] = 1.0 if self.full else observed_share(tile)
+            left[...] = self._least_squares(tile, shares)
+        else:
+            np.matmul(old_basis, self.turn, out=before)
+            np.matmul(old_basis, self.push, out=left)
+            if self.back.size:
+                left -= old_left @ self.back
+        clipped = self._fit_rows(tile, left, shares, sums)
+        part = clipped @ self.basis
+        sums.probe_gram += part.T @ part
+        part *= self.length
+        new_basis[...] = left @ self.overlap + part
+        sums.basis_gram += new_basis.T @ new_basis
+        sums.clipped_basis += clipped.T @ new_basis
+        sums.left_basis += left.T @ new_basis
+        sums.left_gram += left.T @ left
+
+    def _least_squares(self, tile: Array, shares: Array) -> Array:
+        """U for clip level ∞, with the Gram matrix of the observed columns taken as w·VᵀV."""
+        none = np.zeros((tile.shape[0], self.right.shape[1]), self.right.dtype)
+        data = clip_tile(tile, none, self.right_t, inf)
+        return np.asarray(data @ self.right) * self._inverse(shares)
+
+    def _inverse(self, shares: Array) -> Array:
+        """(w·VᵀV + λ_L I)⁻¹, diagonal, for each row; w = 1 is the majorant that cannot overshoot."""
+        weight = shares[:, 1:] if self.plan.bold else np.ones_like(shares[:, 1:])
+        return np.asarray(1.0 / (weight * self.squares + self.plan.lambda_L), self.right.dtype)
+
+    def _fit_rows(self, tile: Array, left: Array, shares: Array, sums: HybridSums) -> Any:
+        """Step 1, as often as the plan says, then G and the live shares at the result."""
+        plan, dtype, limit = self.plan, self.right.dtype.type, self.plan.lambda_S
+        inverse, nonzeros = self._inverse(shares), np.empty(tile.shape[0])
+        work = np.empty(tile.shape, self.right.dtype)
+        for level, share in plan.row_steps:
+            clipped = clip_tile(tile, left, self.right_t, level * limit, out=work)
+            descent = clipped @ self.right - dtype(plan.lambda_L) * left
+            left += descent * (dtype(share) * inverse)
+        clipped = clip_tile(tile, left, self.right_t, limit, sums.values, work, nonzeros)
+        observed = shares[:, 0]
+        shares[:, 1] = np.maximum(observed - nonzeros / tile.shape[1], self.plan.least_live * observed)
+        return clipped

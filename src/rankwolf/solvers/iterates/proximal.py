@@ -1,0 +1,78 @@
+"""What ISTA and FISTA ask of an iterate, whichever the data: a proximal gradient step, and a lower bound."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import numpy as np
+
+from rankwolf.problem import Problem
+from rankwolf.solvers.base import Report
+from rankwolf.solvers.momentum import Momentum
+
+D = TypeVar("D")
+
+
+@dataclass(kw_only=True)
+class ProximalPair(ABC, Generic[D]):
+    """(L, S), the pair before it, and what is known about them.
+
+    ``step_length`` is 1/L_f. The lower bound is renewed ever less often: each time ``bound_interval``-th of the
+    iterations so far passes by.
+    """
+
+    bound_interval: ClassVar[int]
+
+    objective: float
+    step_length: float
+    momentum: Momentum = field(default_factory=Momentum)
+    iteration: int = 0
+    lower_bound: float = 0.0
+    next_bound: int = 1
+
+    @classmethod
+    @abstractmethod
+    def start(cls, problem: Problem, data: D, rng: np.random.Generator) -> Self:
+        """L = S = 0."""
+
+    @property
+    @abstractmethod
+    def rank(self) -> int:
+        """Of L."""
+
+    @property
+    @abstractmethod
+    def nonzeros(self) -> int:
+        """Of S."""
+
+    @abstractmethod
+    def proximal_step(self, problem: Problem, data: D, svd_tol: float) -> None:
+        """Lines 3 and 4: both parts take a step from the extrapolated pair (L̂, Ŝ); renews the objective."""
+
+    @abstractmethod
+    def find_bound(self, problem: Problem, data: D) -> float:
+        """A lower bound on the optimum from the present point; may cost a few products."""
+
+    @abstractmethod
+    def solution(self, problem: Problem, data: D) -> Any:
+        """The pair, as the judge takes it for this kind of data."""
+
+    def update_bound(self, problem: Problem, data: D) -> None:
+        """Renew the lower bound if it is time."""
+        if self.iteration < self.next_bound:
+            return
+        self.lower_bound = max(self.lower_bound, self.find_bound(problem, data))
+        self.next_bound = self.iteration + 1 + self.iteration // self.bound_interval
+
+    def report(self) -> Report:
+        """The objective, the last lower bound, rank and non-zeros."""
+        return Report(
+            objective=self.objective,
+            lower_bound=self.lower_bound,
+            rank=self.rank,
+            nonzeros=self.nonzeros,
+            step_size=self.step_length,
+            sparse_step_size=self.step_length,
+        )

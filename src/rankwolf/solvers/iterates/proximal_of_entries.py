@@ -1,0 +1,320 @@
+"""ISTA's and FISTA's iterate on observed entries: L as factors, S and the S before it as arrays.
+
+L̂, Ŝ and the gradient exist one tile at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from math import inf
+from typing import Self
+
+import numpy as np
+
+from rankwolf import kernels
+from rankwolf.data import Source, Sums, Task
+from rankwolf.ground.arrays import Array
+from rankwolf.oracles import l1, nuclear
+from rankwolf.passes import EvaluateFactors, GramTask, projection_threshold, threshold_for_radius
+from rankwolf.problem import Problem
+from rankwolf.solvers.base import Solution
+from rankwolf.solvers.iterates.proximal import ProximalPair
+
+
+class GramOfStep(GramTask):
+    """XᵀX in float64 for X = L̂ − ½P_Ω(L̂ + Ŝ − M). Rows: the left factor of L̂, S, S₋."""
+
+    def __init__(self, source: Source, right: Array, momentum: float) -> None:
+        # λ_L/2 is so small beside ‖X‖ that a float32 Gram matrix would lose the singular values near the cut.
+        super().__init__(source, np.dtype(np.float64), values=0)
+        self.right, self.momentum = np.ascontiguousarray(right.T), momentum
+
+    def fill(self, out: Array, values: Array, tile: Array, *rows: Array) -> None:
+        """One tile of X."""
+        left, sparse, previous = rows
+        step = left @ self.right
+        kernels.proximal_point(tile, step, sparse, previous, self.momentum, 0.0, False)
+        out[...] = step
+
+
+@dataclass
+class SubspaceSums(Sums):
+    """BᵀB and XᵀB for B = XQ."""
+
+    gram: Array
+    cross: Array
+
+
+class SubspaceOfStep(Task[SubspaceSums]):
+    """One step of subspace iteration on the same X. Rows: the left factor of L̂, S, S₋."""
+
+    writes_rows = False
+
+    def __init__(self, right: Array, momentum: float, basis: Array) -> None:
+        self.right, self.momentum = np.ascontiguousarray(right.T), momentum
+        self.basis, self.depth = basis, basis.shape[1]
+
+    def start(self) -> SubspaceSums:
+        """Zeros."""
+        n, k = self.basis.shape
+        return SubspaceSums(np.zeros((k, k)), np.zeros((n, k)))
+
+    def visit(self, sums: SubspaceSums, tile: Array, *rows: Array) -> None:
+        """One tile of B; its Gram matrix in float64, so that small columns beside large ones keep their angle."""
+        left, sparse, previous = rows
+        step = left @ self.right
+        kernels.proximal_point(tile, step, sparse, previous, self.momentum, 0.0, False)
+        product = step @ self.basis
+        wide = product.astype(np.float64)
+        sums.gram += wide.T @ wide
+        sums.cross += step.T @ product
+
+
+@dataclass
+class StepSums(Sums):
+    """‖P_Ω(L + S − M)‖², ‖S‖₁, nnz(S) at the new pair."""
+
+    misfit_squared: float = 0.0
+    s_norm: float = 0.0
+    nonzeros: float = 0.0
+
+
+class TakeStep(Task[StepSums]):
+    """L⁺ = X·V·shrink·Vᵀ and S⁺ = T_θ(Ŝ − ½P_Ω(L̂ + Ŝ − M)).
+
+    Rows: the left factor of L̂, S, S₋ (overwritten by S⁺), the left factor of L⁺ (written).
+    """
+
+    def __init__(
+        self, right: Array, momentum: float, threshold: float, vectors: Array, shrink: Array
+    ) -> None:
+        self.right, self.momentum, self.threshold = np.ascontiguousarray(right.T), momentum, threshold
+        self.vectors, self.vectors_t = vectors, np.ascontiguousarray(vectors.T)
+        self.shrink = shrink.astype(vectors.dtype)
+
+    def start(self) -> StepSums:
+        """Zeros."""
+        return StepSums()
+
+    def visit(self, sums: StepSums, tile: Array, *rows: Array) -> None:
+        """One tile of both parts."""
+        left, sparse, previous, new_left = rows
+        step = left @ self.right
+        kernels.proximal_point(tile, step, sparse, previous, self.momentum, self.threshold, True)
+        new_left[...] = (step @ self.vectors) * self.shrink
+        np.matmul(new_left, self.vectors_t, out=step)
+        sums.collect(kernels.misfit(tile, step, previous))
+
+
+class Shrink(Task[StepSums]):
+    """S⁺ ← T_θ(S⁺) in place, for a θ that is known only after all of S⁺ was made. Rows: the left factor of L⁺, S⁺."""
+
+    def __init__(self, right: Array, threshold: float) -> None:
+        self.right, self.threshold = np.ascontiguousarray(right.T), threshold
+
+    def start(self) -> StepSums:
+        """Zeros."""
+        return StepSums()
+
+    def visit(self, sums: StepSums, tile: Array, *rows: Array) -> None:
+        """One tile."""
+        left, sparse = rows
+        sparse[...] = l1.soft_threshold(sparse, self.threshold)
+        sums.collect(kernels.misfit(tile, left @ self.right, sparse))
+
+
+@dataclass(kw_only=True)
+class ProximalEntries(ProximalPair[Source]):
+    """L = left·rightᵀ and S, with the pair before it. The certificate's vectors are carried along.
+
+    The partial SVD of X = L̂ − ½P_Ω(L̂ + Ŝ − M) is the cheaper one for the shape. Subspace iteration from the last
+    singular vectors costs a pass of 4k operations an entry for k vectors, until the Ritz values above the cut move by
+    less than ``svd_tol``; where k is not small beside n, eigenvectors of the n × n Gram matrix of X in float64 are
+    cheaper, mn² operations and n³. How many vectors to compute is the paper's rule.
+
+    With radii, the thresholds are searched: singular values are computed down to a cut that is low enough to meet τ_L,
+    and the threshold of S takes a few more passes over S.
+    """
+
+    bound_interval = 6
+
+    left: Array
+    right: Array
+    singular_values: Array
+    sparse: Array
+    previous_left: Array
+    previous_right: Array
+    previous_sparse: Array
+    count: int
+    probes: Array
+    vectors: Array
+    rng: np.random.Generator
+    entries_above: int = 0
+    cut: float = inf
+    threshold: float = 0.0
+    limit: float = 0.0
+
+    @classmethod
+    def start(cls, problem: Problem, data: Source, rng: np.random.Generator) -> Self:
+        """L⁰ = S⁰ = 0."""
+        n = data.shape[1]
+        none_left, none_right = data.allocate(0), np.zeros((n, 0), data.dtype)
+        return cls(
+            objective=0.5 * data.summary.norm**2,
+            step_length=0.5,
+            left=none_left,
+            right=none_right,
+            singular_values=np.zeros(0),
+            sparse=data.allocate(n),
+            previous_left=none_left,
+            previous_right=none_right,
+            previous_sparse=data.allocate(n),
+            count=max(1, n // 10),
+            probes=np.linalg.qr(rng.standard_normal((n, min(4, n))))[0],
+            vectors=np.zeros((n, 0)),
+            rng=rng,
+        )
+
+    @property
+    def rank(self) -> int:
+        """Singular values above the threshold."""
+        return int(self.singular_values.size)
+
+    @property
+    def nonzeros(self) -> int:
+        """Of S."""
+        return self.entries_above
+
+    def proximal_step(self, problem: Problem, data: Source, svd_tol: float) -> None:
+        """Line 3 makes the singular vectors; line 4 comes with the pass that makes the left factor of L⁺."""
+        left, right = self._extrapolated(data)
+        rows = (left, self.sparse, self.previous_sparse)
+        # Line 3: D_θ[X], with X = L̂ − ½P_Ω(L̂ + Ŝ − M).
+        singular, vectors, self.cut = self._leading(problem, data, right, rows, svd_tol)
+        found = int(np.count_nonzero(singular > self.cut))
+        self.count = nuclear.next_count(self.count, found, data.shape[1])
+        vectors = np.ascontiguousarray(vectors[:, :found].astype(data.dtype))
+        singular = singular[:found]
+        # Line 4: T_θ[Ŝ − ½P_Ω(L̂ + Ŝ − M)].
+        new_left, shrink = data.allocate(found), 1.0 - self.cut / singular
+
+        def take(threshold: float) -> StepSums:
+            task = TakeStep(right, self.momentum.factor, threshold, vectors, shrink)
+            return data.run(task, *rows, new_left)
+
+        sums: StepSums | None = None
+
+        def find(radius: float) -> float:
+            nonlocal sums
+            sums = take(0.0)
+            return projection_threshold(data, self.previous_sparse, radius, self.threshold)
+
+        self.threshold = problem.threshold_S(self.step_length, find)
+        if sums is None:
+            sums = take(self.threshold)
+        elif self.threshold > 0.0:
+            sums = data.run(Shrink(vectors, self.threshold), new_left, self.previous_sparse)
+        self.sparse, self.previous_sparse = self.previous_sparse, self.sparse
+        self.previous_left, self.previous_right = self.left, self.right
+        self.left, self.right, self.singular_values = new_left, vectors, singular - self.cut
+        self.objective = problem.objective(
+            sums.misfit_squared, float(np.sum(self.singular_values)), sums.s_norm
+        )
+        self.entries_above = round(sums.nonzeros)
+
+    def find_bound(self, problem: Problem, data: Source) -> float:
+        """The dual bound at L, from Lanczos steps on G = clip(P_Ω(M − L)) with warm vectors."""
+        self.limit = problem.threshold_S(1.0, partial(self._threshold_at_low_rank, data))
+        space = nuclear.KrylovSpace(data.shape[1])
+        block: Array | None = self.probes
+        bound = -inf
+        for _ in range(6):
+            if block is None:
+                break
+            sums = data.run(EvaluateFactors(self.right, self.limit, block), self.left)
+            space.add(block, sums.product)
+            pair = space.leading_pair()
+            bound = problem.lower_bound(sums.g_dot_m, sums.g_squared, pair.upper, self.limit)
+            best = problem.lower_bound(sums.g_dot_m, sums.g_squared, pair.value, self.limit)
+            if self.objective - bound <= 1.1 * (self.objective - best):
+                break
+            block = space.next_block(2, self.rng)
+        self.probes = np.linalg.qr(space.leading_vectors(4))[0]
+        return bound
+
+    def solution(self, problem: Problem, data: Source) -> Solution:
+        """L as it is; S as the exact minimiser for this L, which can only lower the objective."""
+        threshold = problem.threshold_S(1.0, partial(self._threshold_at_low_rank, data))
+        return Solution(data.low_rank(self.left, self.right), threshold=threshold)
+
+    def _threshold_at_low_rank(self, data: Source, radius: float) -> float:
+        return threshold_for_radius(data, self.left, self.right, radius, self.limit)
+
+    def _extrapolated(self, data: Source) -> tuple[Array, Array]:
+        """Factors of L̂ = L + momentum·(L − L₋)."""
+        if self.momentum.factor == 0.0:
+            return self.left, self.right
+        left = data.map(partial(_extrapolated, self.momentum.factor), self.left, self.previous_left)
+        return left, np.hstack([self.right, self.previous_right])
+
+    def _leading(
+        self, problem: Problem, data: Source, right: Array, rows: tuple[Array, ...], svd_tol: float
+    ) -> tuple[Array, Array, float]:
+        """Singular values of X above the threshold of line 3, their right vectors, and the threshold."""
+        lowest = 0.7 * self.cut
+        while True:
+            # A prescribed nuclear norm is met by values above the cut if what they have above it is enough.
+            cut = problem.threshold_L(self.step_length, partial(_given, lowest))
+            singular, vectors = self._leading_vectors(data, right, rows, cut, svd_tol)
+            known = singular[singular > cut]
+            threshold = problem.threshold_L(self.step_length, partial(l1.projection_threshold, known))
+            if threshold >= cut or known.size == min(data.shape):
+                return singular, vectors, threshold
+            largest = float(singular[0]) if singular.size else 0.0
+            if cut <= 1e-12 * largest:
+                return singular, vectors, threshold
+            lowest = 0.5 * cut if cut <= largest else 0.5 * largest
+
+    def _leading_vectors(
+        self, data: Source, right: Array, rows: tuple[Array, ...], cut: float, svd_tol: float
+    ) -> tuple[Array, Array]:
+        """Singular values of X above the cut, a few more, and their right vectors, by the cheaper way."""
+        momentum = self.momentum.factor
+        width, last = self.count + max(8, self.count // 8), np.zeros(0)
+        while _subspace_is_cheaper(data, width):
+            basis = _widened(self.vectors, width, self.rng).astype(data.dtype)
+            sums = data.run(SubspaceOfStep(right, momentum, np.ascontiguousarray(basis)), *rows)
+            _, singular, self.vectors = nuclear.projected_svd(sums.gram, sums.cross)
+            above = singular[singular > cut]
+            if above.size == last.size and np.all(np.abs(above - last) <= svd_tol * above):
+                return singular, self.vectors
+            last = above
+            if above.size + 8 > width:
+                width = above.size + above.size // 2
+        gram = data.run(GramOfStep(data, right, momentum), *rows).gram()
+        values, self.vectors = nuclear.leading_eigenpairs(gram, cut**2, self.count)
+        return np.sqrt(np.maximum(values, 0.0)), self.vectors
+
+
+def _given(threshold: float, radius: float) -> float:
+    """A threshold that is tried, whatever the radius."""
+    return threshold
+
+
+def _extrapolated(momentum: float, left: Array, previous: Array) -> Array:
+    beta = left.dtype.type(momentum)
+    return np.hstack([(1 + beta) * left, -beta * previous])
+
+
+def _subspace_is_cheaper(source: Source, width: int) -> bool:
+    """About three passes of 4·width operations an entry, against a Gram matrix in float64 and its eigenvectors."""
+    m, n = source.shape
+    return 1.5 * source.dtype.itemsize * 2.0 * m * n * width < 2.0 * m * n**2 + 30.0 * n**3 and width < n
+
+
+def _widened(vectors: Array, width: int, rng: np.random.Generator) -> Array:
+    """The first ``width`` columns, with random ones after them where there are too few."""
+    known = vectors[:, :width]
+    fresh = rng.standard_normal((vectors.shape[0], width - known.shape[1]))
+    return np.hstack([known, nuclear.orthonormal_against(fresh, known, rng)]) if fresh.size else known

@@ -1,0 +1,209 @@
+"""L without shrinkage: least squares at a given rank, on the entries that are not outliers.
+
+The weight λ_L takes λ_L off every singular value of L, and that is half of the error of most fits. Once the rank is
+known and the outliers are, neither weight is needed: L = U Vᵀ minimises ½Σ(M − L)² over the entries that are within
+3.29σ of it, by alternating least squares. σ is measured on all residuals and the outliers are decided again in every
+round. A row of U is held back by what its fellows say about its likely size, σ²·uᵀC⁻¹u with C their covariance, so
+that one with too few entries left does not run away; V takes up again whatever all rows lose by it. What comes out is,
+up to a few per cent, what somebody would get who knew the outliers.
+
+The problem is not convex: there is no certificate, and the answer rests on the convex fit that it starts from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from rankwolf.data import Source, SparseObserved
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.low_rank import LowRank, thin_qr
+from rankwolf.ground.once import computed_once
+from rankwolf.passes.trimmed import FitTrimmed, TrimmedSums, column_steps, noise_scales
+from rankwolf.weights.noise import OUTLIER_IN_SIGMAS, Noise, freedom_of, sigma_and_share
+
+# Noise of a column over that of most: beyond, it is as if it were this.
+MOST_SCALE = 10.0
+
+
+@dataclass(frozen=True)
+class RefitSettings:
+    """When a refit ends, and what it takes for rounding."""
+
+    most_rounds: int = 50
+    settled: float = 0.02
+    """The last round moved L by less than this share of the error that the noise leaves in it anyway."""
+    exact: float = 1e-10
+    """Or by less than this share of its length: data without noise."""
+    patience: int = 6
+    """Rounds without moving less than before: single entries go in and out of the outliers for ever."""
+    rounding: float = 100.0
+    """σ is at least so many times the rounding of the data's root mean square."""
+
+
+@dataclass(frozen=True)
+class Refitted:
+    """L as the source sees it, σ of what it leaves, the distance from which entries are outliers, and their number."""
+
+    low_rank: LowRank
+    sigma: float
+    limit: float
+    outliers: int
+    misfit_squared: float
+    rounds: int
+    settled: bool
+
+
+DEFAULT = RefitSettings()
+
+
+def refit(
+    source: Source, low_rank: LowRank, lambda_L: float = 0.0, settings: RefitSettings = DEFAULT
+) -> Refitted:
+    """Fit ``low_rank``, as the source sees it, again without shrinkage. A pass a round (two for a sparse matrix).
+
+    Directions that are too weak beside the noise to be worth their own error are dropped first
+    (:func:`least_strength`).
+    """
+    with source.one_blas_thread():
+        return _Refit(source, low_rank, lambda_L, settings).run()
+
+
+def least_strength(shape: tuple[int, int]) -> float:
+    """Directions shorter than this, in norms of the noise, are better left out of an L that is not shrunk.
+
+    The optimal hard threshold for singular values (Gavish and Donoho, 2014) over the edge 1 + √β, β = m/n ≤ 1: from
+    1.155 for a square matrix to 1.414 for a very long one.
+
+    >>> round(least_strength((500, 500)), 3)
+    1.155
+    """
+    beta = min(shape) / max(shape)
+    root = (beta**2 + 14.0 * beta + 1.0) ** 0.5
+    return float((2.0 * (beta + 1.0) + 8.0 * beta / (beta + 1.0 + root)) ** 0.5 / (1.0 + beta**0.5))
+
+
+class _Refit:
+    """One refit: the factors, U row-aligned and V orthonormal, and σ."""
+
+    def __init__(self, source: Source, low_rank: LowRank, lambda_L: float, settings: RefitSettings) -> None:
+        self.source, self.settings = source, settings
+        self.observed, self.sigma, self.scales = source.summary.observed, 0.0, np.ones(source.shape[1])
+        eps = float(np.finfo(source.dtype).eps)
+        self.least = settings.rounding * eps * source.summary.norm / max(self.observed, 1) ** 0.5
+        self._take(low_rank, lambda_L)
+        first = self._pass(np.inf, moves=False)
+        # With fewer directions σ turns out larger, and further directions too weak.
+        while (strong := self._strong(low_rank, lambda_L, self._noise(first).sigma)) < self.right.shape[1]:
+            self._keep(strong)
+            first = self._pass(np.inf, moves=False)
+        self.sigma = self._noise(first).sigma
+
+    def run(self) -> Refitted:
+        """Rounds until L does not move, and a last look at what it leaves."""
+        rounds, settled = 0, self.right.shape[1] == 0
+        least, stalled = np.inf, 0
+        while not settled and stalled < self.settings.patience and rounds < self.settings.most_rounds:
+            rounds += 1
+            sums = self._pass(OUTLIER_IN_SIGMAS * self.sigma)
+            moved = self._move_columns(sums)
+            self._learn_scales(sums)
+            self.sigma = self._noise(sums).sigma
+            length = float(np.trace(sums.left))
+            error = self.settings.settled**2 * self.sigma**2 * self._parameters
+            settled = moved <= max(error, self.settings.exact**2 * length)
+            stalled = 0 if moved < 0.8 * least else stalled + 1
+            least = min(least, moved)
+        limit = OUTLIER_IN_SIGMAS * self.sigma
+        self.scales = np.ones_like(self.scales)  # what is called an outlier has one measure everywhere
+        last = self._pass(limit, moves=False)
+        outliers = self.observed - last.kept
+        low_rank = self.source.low_rank(self.left, self.right)
+        return Refitted(low_rank, self.sigma, limit, outliers, last.squared, rounds, settled)
+
+    def _take(self, low_rank: LowRank, lambda_L: float) -> None:
+        """U and V of L with its singular values as they were before λ_L was taken off."""
+        values = low_rank.s + lambda_L
+        left, right = self.source.factors(LowRank(low_rank.u, values**2, low_rank.vt))
+        self.left, self.right = left, np.ascontiguousarray(right / values.astype(right.dtype))
+        self.turn, self.gram = np.eye(values.size), np.diag(values**2)
+
+    def _keep(self, count: int) -> None:
+        """The first directions, which are the strongest."""
+        self.left = self.source.map(partial(_first, count), self.left)
+        self.right = np.ascontiguousarray(self.right[:, :count])
+        self.turn, self.gram = np.eye(count), self.gram[:count, :count]
+
+    def _strong(self, low_rank: LowRank, lambda_L: float, sigma: float) -> int:
+        """How many directions stand out from the noise; on the observed entries, where both are."""
+        m, n = self.source.shape
+        share = self.source.observed_fraction
+        edge = sigma * share**0.5 * (m**0.5 + n**0.5)
+        strength = share * low_rank.s + lambda_L
+        return int(np.count_nonzero(strength > max(least_strength((m, n)) * edge, (1.0 + 1e-2) * lambda_L)))
+
+    @property
+    def _parameters(self) -> int:
+        rank = int(self.right.shape[1])
+        return rank * (sum(self.source.shape) - rank)
+
+    def _noise(self, sums: TrimmedSums) -> Noise:
+        freedom = freedom_of(self.right.shape[1], self.source.shape, self.observed)
+        magnitudes = sums.magnitudes
+        return sigma_and_share(magnitudes.quantile, magnitudes.beyond, freedom, self.least)
+
+    def _pass(self, limit: float, *, moves: bool = True) -> TrimmedSums:
+        task = FitTrimmed(
+            self.right,
+            self.turn,
+            limit,
+            sigma=self.sigma,
+            prior=self._prior(),
+            scales=self.scales,
+            moves=moves,
+        )
+        sums = self.source.run(task, self.left)
+        self.turn, self.gram = np.eye(self.right.shape[1]), sums.left
+        return sums
+
+    def _prior(self) -> Array:
+        """σ²·m·(UᵀU)⁻¹, U being the rows that the next pass starts from."""
+        gram = self.turn.T @ self.gram @ self.turn
+        floor = np.finfo(np.float64).eps * (float(np.trace(gram)) + np.finfo(np.float64).tiny)
+        return self.sigma**2 * self.source.shape[0] * np.linalg.inv(gram + floor * np.eye(len(gram)))
+
+    def _learn_scales(self, sums: TrimmedSums) -> None:
+        """How much larger the noise of each column is than most."""
+        grown = noise_scales(sums.column_squares, sums.column_counts, 1.0 / OUTLIER_IN_SIGMAS)
+        self.scales = np.clip(self.scales * grown, 1.0, MOST_SCALE)
+
+    def _move_columns(self, sums: TrimmedSums) -> float:
+        """V at its least squares, made orthonormal again; ‖ΔU Vᵀ + U ΔVᵀ‖², how far L has moved in this round."""
+        stored = isinstance(self.source, SparseObserved)
+        step = self._stored_column_steps() if stored else column_steps(sums)
+        change = sums.moved + float(np.sum((step @ sums.left) * step))
+        change += 2.0 * float(np.sum((step.T @ self.right) * sums.turned))
+        basis, triangle = thin_qr(self.right + step)
+        self.right, self.turn = np.ascontiguousarray(basis, self.source.dtype), triangle.T
+        return change
+
+    def _stored_column_steps(self) -> Array:
+        """The same of a sparse matrix: the rows' own pass, over its columns. L = Q (V Tᵀ)ᵀ with U = Q T."""
+        dtype = self.source.dtype
+        basis, triangle = thin_qr(self.left)
+        rows = self.right.copy()
+        task = FitTrimmed(np.ascontiguousarray(basis, dtype), triangle.T, OUTLIER_IN_SIGMAS * self.sigma)
+        self._columns.run(task, rows)
+        self.source.passes += 1
+        return np.asarray(np.linalg.solve(triangle, rows.T.astype(np.float64)).T - self.right)
+
+    @computed_once
+    def _columns(self) -> SparseObserved:
+        assert isinstance(self.source, SparseObserved)
+        return self.source.by_columns()
+
+
+def _first(count: int, columns: Array) -> Array:
+    return np.ascontiguousarray(columns[:, :count])

@@ -1,0 +1,124 @@
+"""Rows that arrive in batches: what a model remembers of them, and how it learns from the next ones.
+
+At the optimum L = D_λL[L + G]: the singular values of the cleaned matrix Z = L + G (outliers clipped, missing entries
+filled in), less λ_L. So the past is kept as the leading right singular vectors of the Z seen so far, n·k numbers, and a
+batch is cleaned with the present factors, stacked under them, and decomposed again. The rows themselves are forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.linalg
+
+from rankwolf.ground.arrays import Array
+from rankwolf.passes.coefficients import fit_rows
+from rankwolf.weights.noise import Noise, noise_of_residual
+
+# How often a batch is cleaned anew with the factors that it has helped to make.
+SWEEPS = 3
+# Directions kept beyond the rank: from them new components grow over several batches.
+SPARE_DIRECTIONS = 16
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Of all rows so far: their number, the observed entries, ‖P_Ω M‖²_F, and the noise. With forgetting, faded."""
+
+    rows: float
+    observed: float
+    squares: float
+    noise: Noise
+
+    def faded(self, forgetting: float) -> Totals:
+        """The past counts ``forgetting`` times."""
+        return replace(
+            self,
+            rows=forgetting * self.rows,
+            observed=forgetting * self.observed,
+            squares=forgetting * self.squares,
+        )
+
+    def plus(self, batch: Array) -> Totals:
+        """With the rows of ``batch``, NaN where nothing was observed; its noise is not known yet."""
+        observed = float(np.count_nonzero(~np.isnan(batch)))
+        squares = float(np.nansum(np.square(batch, dtype=np.float64)))
+        return replace(
+            self,
+            rows=self.rows + batch.shape[0],
+            observed=self.observed + observed,
+            squares=self.squares + squares,
+        )
+
+    def with_noise(self, found: Noise, observed: float) -> Totals:
+        """The noise of a batch with ``observed`` entries averaged in; they are counted already."""
+        if self.observed == 0.0 or observed == 0.0:
+            return self
+        return replace(self, noise=self.noise.blended(found, observed / self.observed))
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The past: totals, the centre, and the singular values and right vectors of the cleaned rows. Memory n·k."""
+
+    totals: Totals
+    mean: Array
+    values: Array
+    vectors: Array
+
+    def factor(self, lambda_L: float, most: int | None = None) -> Array:
+        """V with L = U Vᵀ: the vectors above λ_L, weighted by the root of what is above it."""
+        keep = np.flatnonzero(self.values > lambda_L)[:most]
+        return np.ascontiguousarray(self.vectors[keep].T) * np.sqrt(self.values[keep] - lambda_L)
+
+
+Weights = Callable[[Totals], tuple[float, float]]
+
+
+def advance(
+    past: Stream, batch: Array, weights: Weights, *, forgetting: float, center: bool, most: int | None
+) -> Stream:
+    """The stream after ``batch`` (NaN = missing). Cost: a few row fits, and an SVD of (k + b) × n."""
+    totals = past.totals.faded(forgetting).plus(batch - past.mean)
+    lambda_L, lambda_S = weights(totals)
+    history = (forgetting**0.5 * past.values)[:, None] * past.vectors
+    known = forgetting * past.totals.rows
+    stream = replace(past, values=forgetting**0.5 * past.values)
+    for _ in range(SWEEPS):
+        right = stream.factor(lambda_L, most)
+        centered = batch - past.mean
+        fitted = fit_rows(centered, right, lambda_L, lambda_S) @ right.T
+        residual = centered - fitted
+        clean = fitted + np.nan_to_num(np.clip(residual, -lambda_S, lambda_S))
+        shift = clean.mean(axis=0) if center else np.zeros_like(past.mean)
+        # What the move of the centre adds to the scatter of old and new rows, as in incremental PCA.
+        between = (known * batch.shape[0] / (known + batch.shape[0])) ** 0.5 * shift
+        values, vectors = leading_right_vectors(
+            np.vstack([history, clean - shift, between]),
+            int(np.count_nonzero(stream.values > lambda_L)) + SPARE_DIRECTIONS,
+        )
+        stream = replace(stream, values=values, vectors=vectors)
+    # The noise is what is left beside scores that are hardly shrunk.
+    residual = centered - fit_rows(centered, right, 0.1 * lambda_L, lambda_S) @ right.T
+    observed, rank = float(np.count_nonzero(~np.isnan(residual))), right.shape[1]
+    found = replace(noise_of_residual(residual, rank * batch.shape[0] / max(observed, 1.0)), rank=rank)
+    mean = past.mean + (batch.shape[0] / (known + batch.shape[0])) * shift
+    return Stream(totals.with_noise(found, observed), mean, stream.values, stream.vectors)
+
+
+def leading_right_vectors(rows: Array, count: int) -> tuple[Array, Array]:
+    """The ``count`` largest singular values and right singular vectors, by the smaller Gram matrix."""
+    rows = rows.astype(np.float64, copy=False)
+    if rows.shape[0] <= rows.shape[1]:
+        squares, left = scipy.linalg.eigh(rows @ rows.T)
+        vectors = left.T @ rows
+    else:
+        squares, right = scipy.linalg.eigh(rows.T @ rows)
+        vectors = right.T
+    order = np.argsort(squares)[::-1][:count]
+    values = np.sqrt(np.maximum(squares[order], 0.0))
+    good = values > 1e-7 * max(float(values[0]), np.finfo(float).tiny) if values.size else values > 0.0
+    vectors = vectors[order[good]]
+    return values[good], vectors / np.linalg.norm(vectors, axis=1, keepdims=True)

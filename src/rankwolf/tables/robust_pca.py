@@ -1,0 +1,420 @@
+"""RobustPCA: the decomposition as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from rankwolf.api.decompose import decompose_quietly
+from rankwolf.data import InMemory, Source, SparseZeros
+from rankwolf.data.centred import Centred, centred
+from rankwolf.data.columns import column_medians
+from rankwolf.data.open import open_source, stays_where_it_is
+from rankwolf.data.tiles import is_sparse
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.complaints import RankwolfWarning, bad, check_count, check_number, check_threads
+from rankwolf.ground.low_rank import LowRank
+from rankwolf.passes.coefficients import fit_rows
+from rankwolf.result.decomposition import Decomposition
+from rankwolf.result.doubts import doubts_of_parts
+from rankwolf.result.residual import observed_entries, residual, sparse_part
+from rankwolf.tables.batches import Stream, Totals, advance
+from rankwolf.tables.centre import cleaned_mean
+from rankwolf.weights.noise import (
+    LIMIT_IN_SIGMAS,
+    OUTLIER_IN_SIGMAS,
+    Noise,
+    freedom_of,
+    measure,
+    noise_of_residual,
+    weights_for_noise,
+)
+from rankwolf.weights.paper import PAPER_DELTA, paper_rule
+
+# Rows from which the spread of the residual is measured.
+NOISE_ROWS = 2000
+# A direction weaker than this, in λ_L, is what the iteration has not removed yet.
+WEAKEST = 1e-2
+# A centre is taken from a fit of this gap; and at most so many fits are made for one.
+ROUGH_TOL, MOST_CENTRES = 1e-2, 3
+# Parts of the entries that ``score`` hides one after the other.
+SCORE_FOLDS = 5
+
+
+class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Principal components of data with gross outliers and missing values: X ≈ mean + L + S, L low-rank, S sparse.
+
+    Rows are samples; NaN (None in a data frame) marks a missing entry. The fit solves a convex problem to a certified
+    gap (:func:`rankwolf.decompose`); new rows are scored by the robust row-local step, so outliers in them do not
+    spoil their scores. Columns of different units should be scaled first, robustly.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Keep at most this many components. Default: all that the fit finds.
+    delta : "auto" or float
+        How much is called noise: ``"auto"`` measures the noise in X and sets both weights from it; a number is δ of the
+        paper's rule, smaller keeps more components. See the page on weights, and :func:`rankwolf.select_delta`.
+    lambdas : (λ_L, λ_S), optional
+        The weights themselves, instead of ``delta``. In a stream they are those of the first batch: λ_L then grows with
+        the spectral norm of noise, √rows + √columns.
+    center : bool
+        Subtract a robust centre, the mean of the rows after outliers are clipped and missing entries filled in. Costs
+        a second fit, sometimes a third. In a sparse matrix it is subtracted from the stored entries.
+    implicit : {"missing", "zeros"}
+        What the entries that a scipy.sparse matrix does not store are: not observed (ratings; the default), or zeros
+        (counts; with ``center=False``).
+    method, tol, max_iter
+        As for :func:`rankwolf.decompose`: ``tol`` is the certified relative gap.
+    refit : bool
+        Fit L again without shrinkage, at the rank that was found, on the entries that are not outliers
+        (:meth:`rankwolf.Decomposition.refit`): smaller errors, ``outliers_`` with one in a thousand entries of pure
+        noise instead of one in twenty. False: L and S are the certified optimum of the convex problem.
+    forgetting : float
+        What earlier rows count beside those of a new :meth:`partial_fit`: 1 as much, 0.9 a tenth less with each call.
+    random_state : int, RandomState or None
+        Start of the singular-vector computations.
+    n_threads : int, optional
+        Default: every core.
+
+    Attributes
+    ----------
+    components_ : array (n_components_, n_features)
+        Orthonormal directions, the strongest first.
+    singular_values_ : array (n_components_,)
+        Of L (of all rows seen, after ``partial_fit``).
+    mean_ : array (n_features,)
+        The robust centre; zeros without centering.
+    low_rank_ : LowRank
+        L, without the centre, for the rows of the last ``fit`` or ``partial_fit``.
+    outliers_ : scipy.sparse.csr_array
+        For the same rows, what is further than 3.29·``noise_scale_`` from L; without ``refit`` S, the part of X − L
+        beyond λ_S.
+    n_components_, n_features_in_, n_samples_seen_, n_iter_ : int
+    gap_, relative_gap_ : float
+        Distance of the last ``fit`` from the optimum, certified; before a refit, and before ``n_components`` cut
+        anything off.
+    lambdas_ : (λ_L, λ_S)
+    noise_scale_ : float
+        The standard deviation of the residual, robustly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwolf import RobustPCA
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 2)) @ rng.standard_normal((2, 20)) + 0.1 * rng.standard_normal((200, 20))
+    >>> X[3, 5], X[7, 2] = 50.0, np.nan
+    >>> model = RobustPCA(n_components=2, random_state=0).fit(X)
+    >>> model.components_.shape, model.transform(X[:4]).shape, bool(model.outliers_[3, 5] > 40.0)
+    ((2, 20), (4, 2), True)
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        delta: float | str = "auto",
+        lambdas: tuple[float, float] | None = None,
+        center: bool = True,
+        implicit: str = "missing",
+        method: str = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        refit: bool = True,
+        forgetting: float = 1.0,
+        random_state: Any = None,
+        n_threads: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.delta = delta
+        self.lambdas = lambdas
+        self.center = center
+        self.implicit = implicit
+        self.method = method
+        self.tol = tol
+        self.max_iter = max_iter
+        self.refit = refit
+        self.forgetting = forgetting
+        self.random_state = random_state
+        self.n_threads = n_threads
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Decompose X: an array, masked array, data frame or sparse matrix.
+
+        A memory map, an HDF5 or Zarr array stays on the disk, and a dask.array on its workers; ``low_rank_`` and
+        ``outliers_`` are here in memory all the same.
+        """
+        most = (
+            None if self.n_components is None else check_count("n_components", self.n_components, "RobustPCA")
+        )
+        source = self._opened(X, reset=True)
+        m, n = source.user_shape
+        self.mean_ = column_medians(source) if self.center else np.zeros(n, source.dtype)
+        fit, table = self._decompose(source)
+        if not fit.status.converged:
+            warnings.warn(
+                f"RobustPCA: {fit.status.value} Raise max_iter or tol.", ConvergenceWarning, stacklevel=2
+            )
+        assert fit.lambdas is not None
+        self.lambdas_ = fit.lambdas
+        self.n_iter_, self.gap_, self.relative_gap_ = fit.n_iter, fit.gap, fit.relative_gap
+        parts = fit.refit() if self.refit else fit
+        self.low_rank_ = low_rank = _tidied(
+            parts.low_rank, most, 0.0 if self.refit else WEAKEST * self.lambdas_[0]
+        )
+        self._set_components(low_rank.s, low_rank.vt)
+        noise = self._noise_of_residual(table)
+        cut = low_rank.rank < parts.low_rank.rank
+        self.noise_scale_ = noise.sigma if cut or parts.noise_scale is None else parts.noise_scale
+        self.outliers_ = self._outliers(table) if cut else parts.sparse.to_scipy()
+        totals = Totals(m, table.summary.observed, table.summary.norm**2, noise)
+        self._stream = Stream(totals, self.mean_, low_rank.s + self._shrinkage, np.asarray(low_rank.vt))
+        self.n_samples_seen_ = self._first_rows = m
+        for doubt in doubts_of_parts(fit):
+            warnings.warn(f"RobustPCA: {doubt}", RankwolfWarning, stacklevel=2)
+        return self
+
+    @property
+    def _shrinkage(self) -> float:
+        """What the singular values of L were shrunk by."""
+        return 0.0 if self.refit else self.lambdas_[0]
+
+    def _outliers(self, table: Source) -> Any:
+        """S beside ``low_rank_``; ``table`` is without the centre."""
+        if self.refit:
+            return sparse_part(table, self.low_rank_, OUTLIER_IN_SIGMAS * self.noise_scale_, shrinks=False)
+        return sparse_part(table, self.low_rank_, self.lambdas_[1])
+
+    def _decompose(self, source: Source) -> tuple[Decomposition, Source]:
+        """The fit, and the source less the centre, which moves from the median to the mean of the cleaned rows.
+
+        The medians of the columns are not the centre of L: what lies between shows as a component of its own, along
+        the vector of ones. So the centre of a rough fit's cleaned rows, L + clip(M − L), is taken for the next, until
+        it moves by less than λ_L could tell from nothing.
+        """
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        lambdas, bound = self.lambdas, np.inf
+        for attempt in range(1, MOST_CENTRES + 1 if self.center else 2):
+            rough = self.center and attempt == 1
+            table = centred(source, self.mean_)
+            if bound < np.inf:
+                table.set_bound(bound)
+            fit = decompose_quietly(
+                table, lambdas=lambdas, delta=self.delta, method=self.method, max_iter=self.max_iter, rng=seed,
+                tol=max(self.tol, ROUGH_TOL) if rough else self.tol, n_threads=self.n_threads,
+            )  # fmt: skip
+            assert fit.lambdas is not None
+            lambdas, bound = fit.lambdas, table.bound
+            if attempt == MOST_CENTRES or not self.center:
+                break
+            shift = cleaned_mean(table, fit.low_rank, lambdas[1])
+            if not rough and source.user_shape[0] ** 0.5 * np.linalg.norm(shift) < 0.5 * lambdas[0]:
+                break
+            self.mean_ = (self.mean_ + shift).astype(self.mean_.dtype)
+        return fit, table
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from a batch of rows and forget the rows: memory does not grow with the number of batches.
+
+        The first batch is fitted as :meth:`fit` does (or continues a fit); what it cannot tell from noise is learnt
+        more slowly later, so give it a hundred rows or more. Each later batch costs a few row fits and an SVD of
+        (components + batch) × features. A sparse batch is made dense, NaN where nothing is stored.
+        """
+        if not self.__sklearn_is_fitted__():
+            return self.fit(X)
+        forgetting = check_number("forgetting", self.forgetting, where="RobustPCA")
+        if forgetting > 1.0:
+            raise bad("forgetting", "at most 1", repr(self.forgetting), "RobustPCA")
+        source = self._opened(X, reset=False)
+        m, dtype = source.user_shape[0], self.components_.dtype
+        self._stream = advance(
+            self._stream, source.read_user_rows(0, m), self._weights, forgetting=forgetting, center=self.center,
+            most=self.n_components,
+        )  # fmt: skip
+        self.lambdas_ = self._weights(self._stream.totals)
+        self.mean_ = self._stream.mean.astype(dtype)
+        self.noise_scale_ = self._stream.totals.noise.sigma
+        keep = np.flatnonzero(self._stream.values > self.lambdas_[0])[: self.n_components]
+        vectors = _signs(self._stream.vectors[keep])[:, None] * self._stream.vectors[keep]
+        self._set_components(self._stream.values[keep] - self._shrinkage, vectors.astype(dtype))
+        self.low_rank_ = LowRank.from_factors(self._scores(source), self.components_.T)
+        self.outliers_ = self._outliers(centred(source, self.mean_))
+        self.n_samples_seen_ += m
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Scores of the rows of X in the components: robust against outliers, missing entries left out."""
+        check_is_fitted(self)
+        return self._scores(self._opened(X, reset=False))
+
+    def _scores(self, source: Source) -> Array:
+        """By the robust row-local step.
+
+        The convex problem draws the coefficients of a row to zero by λ_L beside V√s. After a refit it is what the noise
+        asks for: σ² beside V times the standard deviations of the scores.
+        """
+        sizes, weights = np.sqrt(self.singular_values_), self.lambdas_
+        if self.refit:
+            rows = max(self._stream.totals.rows, 1.0)
+            sizes = self.singular_values_ / rows**0.5
+            least = 1e-9 * float(np.max(sizes, initial=0.0))
+            sigma = max(self.noise_scale_, least, float(np.finfo(np.float32).tiny))
+            weights = (sigma**2, LIMIT_IN_SIGMAS * sigma)
+        sizes = sizes.astype(self.components_.dtype)
+        right = self.components_.T * sizes
+        blocks = Centred(source, self.mean_).user_blocks()
+        parts = [fit_rows(block, right, *weights) * sizes for block in blocks]
+        return np.vstack(parts).astype(self.components_.dtype, copy=False)
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Rows that have these scores: the low-rank part and the centre."""
+        check_is_fitted(self)
+        scores = np.asarray(X, self.components_.dtype)
+        if scores.ndim != 2 or scores.shape[1] != self.n_components_:
+            wanted = f"scores with {self.n_components_} columns, one for each component"
+            raise bad("X", wanted, f"shape {scores.shape}", "inverse_transform")
+        rows: Array = scores @ self.components_ + self.mean_
+        return rows
+
+    def impute(self, X: Any, *, outliers: bool = False) -> Array:
+        """X with the missing entries filled in; with ``outliers`` also those that score beyond ±3.29."""
+        check_is_fitted(self)
+        data, scores = self._dense_and_scores(X)
+        fitted = self.inverse_transform(scores)
+        wrong = np.isnan(data)
+        if outliers:
+            wrong |= np.abs(self._in_sigmas(data, fitted)) > OUTLIER_IN_SIGMAS
+        return np.where(wrong, fitted, data)
+
+    def score_cells(self, X: Any) -> Array:
+        """How far each entry is from the low-rank part, in standard deviations of the noise; NaN where missing.
+
+        Of Gaussian noise one entry in a thousand is beyond ±3.29, which is what ``outliers_`` and :meth:`impute` call
+        an outlier. Like :meth:`impute` and :meth:`score`, this makes a table of the size of X, also of a sparse matrix.
+        """
+        check_is_fitted(self)
+        data, scores = self._dense_and_scores(X)
+        return self._in_sigmas(data, self.inverse_transform(scores))
+
+    def _in_sigmas(self, data: Array, fitted: Array) -> Array:
+        """(data − fitted)/σ. Of data without noise, what is within rounding of the fit is no outlier."""
+        rounding = 100.0 * np.finfo(data.dtype).eps * max(float(np.nanmax(np.abs(data), initial=0.0)), 1e-300)
+        return np.asarray((data - fitted) / data.dtype.type(max(self.noise_scale_, rounding)))
+
+    def score_samples(self, X: Any) -> Array:
+        """How ordinary each row is: minus the mean Huber loss of its :meth:`score_cells`; low for an outlier."""
+        cells = np.abs(self.score_cells(X))
+        loss = np.where(cells <= 2.0, 0.5 * cells * cells, 2.0 * cells - 2.0)
+        seen = ~np.isnan(cells)
+        return np.asarray(
+            -np.sum(np.where(seen, loss, 0.0), axis=1) / np.maximum(np.count_nonzero(seen, axis=1), 1)
+        )
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """How well entries are predicted from the others in their row: 1 − Σ|x − fit| / Σ|x − centre|.
+
+        A fifth of the entries is hidden at a time, so more components are not better by themselves, and
+        ``GridSearchCV`` can choose ``delta`` or ``n_components``.
+        """
+        check_is_fitted(self)
+        source = self._opened(X, reset=False)
+        data = source.read_user_rows(0, source.user_shape[0])
+        fold = np.random.default_rng(0).integers(SCORE_FOLDS, size=data.shape)
+        missed = 0.0
+        for hidden in (fold == k for k in range(SCORE_FOLDS)):
+            shown = InMemory(np.where(hidden, np.nan, data), None, 1)
+            fitted = self.inverse_transform(self._scores(shown))
+            missed += float(np.nansum(np.abs(data - fitted), where=hidden, dtype=np.float64))
+        spread = float(np.nansum(np.abs(data - self.mean_), dtype=np.float64))
+        return 1.0 - missed / spread if spread > 0.0 else 0.0
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "components_" in vars(self)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _opened(self, X: Any, *, reset: bool) -> Source:
+        """X as a source; scikit-learn has checked it and compared its columns with those of the fit, or keeps them."""
+        threads = check_threads(self.n_threads, "RobustPCA")
+        if not isinstance(X, list | tuple) and stays_where_it_is(X):
+            source = open_source(X, None, threads, where="RobustPCA")
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return source
+        if isinstance(X, np.ma.MaskedArray):
+            X = np.ma.filled(X.astype(np.result_type(X.dtype, np.float32)), np.nan)
+        data = validate_data(
+            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite="allow-nan"
+        )  # fmt: skip
+        source = open_source(data, None, threads, self.implicit, where="RobustPCA")
+        if self.center and isinstance(source, SparseZeros):
+            remedy = "Subtracting a centre would leave no zeros."
+            raise bad("center", "False with implicit='zeros'", "True", "RobustPCA", remedy)
+        return source
+
+    def _dense_and_scores(self, X: Any) -> tuple[Array, Array]:
+        """X as an array with NaN where something is missing, and the scores of its rows."""
+        source = self._opened(X, reset=False)
+        return source.read_user_rows(0, source.user_shape[0]), self._scores(source)
+
+    def _weights(self, totals: Totals) -> tuple[float, float]:
+        """λ_L and λ_S for all rows of a stream, by the rule that a fit of them all would use."""
+        n = self.n_features_in_
+        if self.lambdas is not None:
+            growth = (totals.rows**0.5 + n**0.5) / (self._first_rows**0.5 + n**0.5)
+            return growth * float(self.lambdas[0]), float(self.lambdas[1])
+        fraction = totals.observed / (totals.rows * n)
+        if self.delta == "auto" and totals.noise.sigma > 0.0:
+            return weights_for_noise(totals.noise, (totals.rows, n), fraction)
+        delta = PAPER_DELTA if self.delta == "auto" else float(self.delta)
+        return paper_rule(delta, totals.squares**0.5, fraction, max(totals.rows, n))
+
+    def _set_components(self, values: Array, vectors: Array) -> None:
+        self.components_, self.singular_values_ = vectors, values
+        self.n_components_ = int(values.size)
+
+    def _noise_of_residual(self, table: Source) -> Noise:
+        """σ of M − L over rows spread evenly, L's singular values taken without their shrinkage.
+
+        Of a dense table also how the noise is spread over rows and columns, which a stream goes on with.
+        """
+        rows = table.spread_rows(NOISE_ROWS)
+        low_rank, (m, n) = self.low_rank_, table.user_shape
+        plain = LowRank(low_rank.u[rows], low_rank.s + self._shrinkage, low_rank.vt)
+        rest = residual(table.read_user(rows), *plain.factors())
+        entries = observed_entries(rest)
+        freedom = freedom_of(low_rank.rank, (m, n), m * max(entries.size / rows.size, 1.0))
+        noise = measure(entries, freedom) if is_sparse(rest) else noise_of_residual(rest, freedom)
+        return replace(noise, rank=low_rank.rank)
+
+
+def _signs(vectors: Array) -> Array:
+    """±1 for each row, so that its entry of largest magnitude becomes positive: runs and versions agree."""
+    if vectors.size == 0:
+        return np.ones(vectors.shape[0], vectors.dtype)
+    largest = np.take_along_axis(vectors, np.argmax(np.abs(vectors), axis=1)[:, None], axis=1)[:, 0]
+    return np.where(largest < 0, -1, 1).astype(vectors.dtype)
+
+
+def _tidied(low_rank: LowRank, most: int | None, weakest: float) -> LowRank:
+    """The ``most`` strongest directions above ``weakest``, with signs that do not depend on the run."""
+    count = int(np.count_nonzero(low_rank.s[:most] > weakest))
+    vectors = np.asarray(low_rank.vt)[:count]
+    signs = _signs(vectors)
+    return LowRank(np.asarray(low_rank.u)[:, :count] * signs, low_rank.s[:count], signs[:, None] * vectors)

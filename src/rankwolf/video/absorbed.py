@@ -1,0 +1,163 @@
+"""Objects that stay: what L has taken for background although it is there for less than half of the time.
+
+Something that stands in one place for long enough becomes part of L (:mod:`rankwolf.video.noise` says when), and then
+M − L knows nothing of it. But L does: it changes where the object comes and goes. So the *scenery* B is taken from L as
+a median over time, in which each frame counts by how quiet it was near the pixel. Where a frame's L differs from the
+scenery, in one piece that is neither tiny nor most of the picture, and not merely because the light is another one
+(:mod:`rankwolf.video.light`), an object was absorbed.
+
+What decides, and its limits. *Half of the time*: what is there for longer is the scenery, and its absence is then the
+object. *The size*: below half a per cent of the picture the rest of L's error would be taken for objects, above a
+quarter a camera that moved would. *The lamps*: where they are switched so often that no light is there for most of
+the time, there is no scenery (``coherent``), and what stays long enough is background. Where an object stands in the
+spot of a lamp that is on, both are one piece; the floor is taken out of it where its detail is strong enough to be
+known again. *The light*: a lamp that lights a surface without any texture, with a sharp border, cannot be told from
+an object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.ndimage
+
+from rankwolf.ground.arrays import Array
+from rankwolf.kernels.pictures import weighted_medians
+from rankwolf.video.light import LightTest
+from rankwolf.video.tidy import Runs, dilate, drop_small, majority
+
+
+@dataclass(frozen=True)
+class AbsorbedRule:
+    """How the scenery is learned, and what in L is not part of it. Levels are gray levels of the largest channel."""
+
+    level: float = 20.0
+    """L differs from the scenery where the difference is above this plus ``activity_factor`` times the activity."""
+    activity_factor: float = 3.0
+    """The activity is the lower quartile over time of |M − L|, smoothed: how far L is off where nothing is."""
+    least_area: float = 0.005
+    most_area: float = 0.25
+    """Shares of the picture."""
+    quiet: float = 2.0
+    quiet_power: float = 3.0
+    """A frame counts (quiet + local activity)^(−power) in the median: frames without objects nearby decide."""
+    stills: int = 12
+    """Frames whose L is kept, to see what a part of the picture looked like when it was as in the scenery."""
+    coherence: float = 0.975
+    """One of the stills must be as the scenery is in this share of the picture. Where lamps are switched, a median
+    takes one lamp's light here and another's there, and such a patchwork is no scenery to compare with."""
+    light: LightTest = field(default_factory=LightTest)
+    shadow: tuple[float, float] = (0.75, 1.15)
+    shadow_distance: float = 14.0
+    """Inside an absorbed object a pixel is a shadow or a reflection on the scenery, and no object, if it is the scenery
+    times a factor in this range, up to this distance (of three channels; less for gray)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scenery:
+    """The background without objects that stayed: ``picture`` (height, width, channels), and how to compare L with it.
+
+    ``reference`` is the median of L, against which the gain of a frame is measured on the pixels ``measurable``: those
+    that are neither black nor saturated. ``level`` (height, width) is the difference that is no longer L's own error.
+    ``stills`` (n, height, width, channels), uint8, are some L, each divided by its gain. Where lamps are switched, the
+    median takes one lamp's light here and another's there; a still is a picture that was there as a whole.
+    """
+
+    rule: AbsorbedRule
+    picture: Array
+    reference: Array
+    measurable: Array
+    level: Array
+    stills: Array
+
+    @classmethod
+    def learn(cls, rule: AbsorbedRule, count: int, look: Callable[[int], tuple[Array, Array]]) -> Scenery:
+        """From ``count`` frames; ``look(n)`` gives (M − L, L) of the n-th, each (height, width, channels)."""
+        first = look(0)[1]
+        shape = first.shape
+        lights, activity = np.empty((count, *shape), np.float16), np.empty((count, *shape[:2]), np.float16)
+        for n in range(count):
+            residual, lights[n] = look(n)
+            activity[n] = np.abs(residual).max(axis=-1)
+        reference = _median(lights)
+        measurable = (reference.min(axis=-1) > 20.0) & (reference.max(axis=-1) < 245.0)
+        if np.count_nonzero(measurable) < 100:
+            measurable = np.ones(shape[:2], np.bool_)
+        quiet = np.quantile(activity.astype(np.float32), 0.25, axis=0)
+        level = rule.level + rule.activity_factor * scipy.ndimage.uniform_filter(quiet, 9, mode="nearest")
+        still = cls(rule, reference, reference, measurable, level.astype(np.float32), np.empty(0))
+        for n in range(count):
+            lights[n] /= still.gain(lights[n])
+            activity[n] = scipy.ndimage.uniform_filter(
+                activity[n].astype(np.float32), 2 * int(max(shape) / 32) + 1
+            )
+        picture = np.empty(shape, np.float32)
+        for row in range(shape[0]):
+            values = lights[:, row].reshape(count, -1).astype(np.float32)
+            weights = (rule.quiet + activity[:, row].astype(np.float32)) ** -rule.quiet_power
+            weighted_medians(values, np.repeat(weights, shape[2], axis=1), picture[row].reshape(-1))
+        some = lights[np.unique(np.linspace(0, count - 1, rule.stills).astype(int))]
+        stills = np.clip(np.rint(some), 0, 255).astype(np.uint8)
+        return cls(rule, picture, reference, measurable, still.level, stills)
+
+    def gain(self, low_rank: Array) -> Array:
+        """How much brighter each channel of a frame's L is than the reference."""
+        step = max(1, np.count_nonzero(self.measurable) // 20000)
+        where = np.flatnonzero(self.measurable)[::step]
+        channels = low_rank.shape[-1]
+        now = low_rank.reshape(-1, channels)[where].astype(np.float32)
+        ratio = np.median(now / np.maximum(self.reference.reshape(-1, channels)[where], 1.0), axis=0)
+        return np.clip(ratio, 0.3, 3.0).astype(np.float32)
+
+    def under(self, low_rank: Array) -> Array:
+        """The scenery in the light of a frame."""
+        return self.gain(low_rank) * self.picture
+
+    def absorbed(self, low_rank: Array, scenery: Array) -> Array | None:
+        """Where L has an object in it, with a margin; None for nowhere."""
+        rule = self.rule
+        differs = majority(np.abs(low_rank - scenery).max(axis=-1) > self.level, None, 5)
+        if not differs.any():
+            return None
+        runs = Runs.of(differs)
+        size = runs.areas / differs.size
+        which = np.flatnonzero((size >= rule.least_area) & (size <= rule.most_area))
+        gain = self.gain(low_rank)
+        found = np.zeros_like(differs)
+        for part in runs.masks(differs, which):
+            before = gain * self.still_like(part)
+            if not rule.light.is_light(part, low_rank, before):
+                found |= part & ~rule.light.lit(low_rank, before)
+        found = drop_small(majority(found, None, 5), rule.least_area * found.size)
+        if not found.any():
+            return None
+        return dilate(found, 2 * int(max(differs.shape) / 64) + 1)
+
+    @property
+    def coherent(self) -> bool:
+        """Whether the scenery was there as a whole, or nearly so, in one of the stills."""
+        alike = [(np.abs(still - self.picture).max(axis=-1) <= self.level).mean() for still in self.stills]
+        return bool(max(alike) >= self.rule.coherence)
+
+    def still_like(self, part: Array) -> Array:
+        """The still that is most like the scenery in a part of the picture."""
+        distance = np.abs(self.stills[:, part] - self.picture[part]).mean(axis=(1, 2))
+        still: Array = self.stills[distance.argmin()]
+        return still.astype(np.float32)
+
+    def shadows(self, where: Array, observed: Array, scenery: Array) -> Array:
+        """Among the pixels ``where``: those that are the scenery under a little less or more light."""
+        one, two = observed[where], scenery[where]
+        factor = (one * two).sum(axis=-1) / np.maximum((two * two).sum(axis=-1), 1.0)
+        distance = np.linalg.norm(one - factor[:, None] * two, axis=-1)
+        low, high = self.rule.shadow
+        most = self.rule.shadow_distance * (one.shape[-1] / 3.0) ** 0.5
+        result: Array = (factor > low) & (factor < high) & (distance < most)
+        return result
+
+
+def _median(frames: Array) -> Array:
+    """Over the first axis, row by row of the picture, so that it needs little memory."""
+    return np.stack([np.median(frames[:, row].astype(np.float32), axis=0) for row in range(frames.shape[1])])

@@ -1,0 +1,226 @@
+"""Sample consensus: a pixel belongs to the background if its residual M − L has been seen there before.
+
+Waves, leaves and spray differ from L by more than any noise, but they do so all the time and in their own colours. So
+each pixel keeps samples of its residual from frames that are spread over the whole video, and borrows those of
+neighbours, because what moves there moves here too. A residual that lies within a radius of only a few of them is
+strange. In sensor noise alone a few are always near, so the number that is needed follows from the noise.
+
+**Cleaning.** The samples contain the objects as well, which must not vouch for each other. A sample is an object's if
+it lies far from the median of the pixel's samples, and residuals like it came in too few *separate visits*: an object
+that stands still for a hundred frames comes once, a wave comes again and again. How many visits are enough depends on
+whether the pixel *flickers*: where what is unusual is gone in the next frame, the background itself moves, and few are
+enough; where it stays for a while, things pass by, and many are needed. The samples of one frame that look like
+objects are then tidied like a mask, so that only coherent pieces are dropped.
+
+Cost: samples are 2·n·channels bytes a pixel. A pixel of the background takes about as many comparisons as matches are
+needed, one of an object all 3·n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.ndimage
+import scipy.special
+
+from rankwolf.ground.arrays import Array
+from rankwolf.kernels.pictures import COUNTS, NO_SAMPLE, mark_strangers, mark_unsupported
+from rankwolf.video.noise import MEDIAN_OF_NORMAL
+from rankwolf.video.tidy import dilate, odd_side, tidy
+
+Look = Callable[[int], Array]
+
+
+@dataclass(frozen=True)
+class ConsensusRule:
+    """How samples are taken, cleaned and compared. Distances are Euclidean over three channels, in gray levels.
+
+    With c channels they are multiplied by √(c/3): a change of the light moves all channels alike. Sides and reaches
+    are for a picture of 320 × 240, and grow with the square root of its area.
+    """
+
+    samples: int = 60
+    """Frames that samples are taken from."""
+    borrowed: int = 2
+    """Samples that a pixel borrows from neighbours, for each one of its own."""
+    reach: float = 2.0
+    """How far away those neighbours are, at most."""
+    radius: float = 18.0
+    """What is nearer is alike."""
+    matches: int = 3
+    """How many samples must be alike for a pixel to be background."""
+    sensitivity: float = 1.5
+    """In strong noise: as many as sensor noise alone would bring to a residual at this many radii from the mean."""
+    cleaning: int = 2
+    """Rounds of cleaning."""
+    near: float = 12.0
+    """In cleaning, what is nearer is alike; and what is nearer to the median needs no support."""
+    near_in_sigmas: float = 2.5
+    """At least this many standard deviations of all residuals."""
+    few_visits: int = 3
+    many_visits: int = 12
+    """How many separate visits are enough where the background flickers, and where it does not; each round after
+    the first asks for one more where it flickers."""
+    flicker: tuple[float, float] = (0.2, 0.35)
+    """From the one to the other the number of visits falls from many to few."""
+    patience: int = 1
+    """So many samples that are not alike do not end a visit."""
+    smooth: float = 9.0
+    """The side of the square over which flicker is measured."""
+    margin: int = 5
+    """The side of the square by which objects are widened before their samples are dropped."""
+    least_samples: int = 6
+    """A pixel that would keep fewer gets back those that are nearest to L."""
+
+    def square(self, distance: float, channels: int) -> int:
+        """A distance squared, for so many channels."""
+        return int(distance * distance * channels / 3.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """What each pixel's background has looked like: ``values`` (height, width, n, channels), int16.
+
+    ``offsets`` (borrowed, n, 2) says from where sample k is borrowed; ``least`` (height, width) how many matches make a
+    pixel background.
+    """
+
+    rule: ConsensusRule
+    values: Array
+    offsets: Array
+    least: Array
+
+    @classmethod
+    def learn(
+        cls, rule: ConsensusRule, count: int, look: Look, look_after: Look, noise: float, vote: int,
+        least_area: float, n_threads: int = 1,
+    ) -> Samples:  # fmt: skip
+        """From ``count`` frames; ``look(n)`` gives the residuals (height, width, channels) of the n-th as int16.
+
+        ``look_after(n)`` gives those of the frame that follows it in the video. NO_SAMPLE is added to a pixel that does
+        not count. ``noise`` is that of the camera; ``vote`` and ``least_area`` are those of the mask.
+        """
+        first = look(0)
+        height, width, channels = first.shape
+        values = np.empty((height, width, count, channels), np.int16)
+        for n in range(count):
+            values[:, :, n] = look(n)
+        reach = int(rule.reach * (height * width / 76800) ** 0.5)
+        rng = np.random.default_rng(0)
+        offsets = rng.integers(-reach, reach + 1, (rule.borrowed, count, 2))
+        if rule.cleaning:
+            _clean(rule, values, offsets, look_after, vote, least_area, n_threads)
+        # In random order, so that the first few that are compared come from all over the video.
+        values = np.ascontiguousarray(values[:, :, rng.permutation(count)])
+        return cls(rule, values, offsets, _matches_needed(rule, values, noise))
+
+    def strangers(self, residual: Array) -> Array:
+        """Where a frame's residual (height, width, channels), int16, is unlike the background; (height, width)."""
+        strange = np.empty(residual.shape[:2], np.bool_)
+        square = self.rule.square(self.rule.radius, residual.shape[2])
+        mark_strangers(residual, self.values, self.offsets, square, self.least, strange)
+        return strange
+
+    @property
+    def spread(self) -> Array:
+        """How far a residual may lie from L and be background: the largest |sample|, smoothed, in gray levels."""
+        counted = self.values[..., :1] <= COUNTS
+        size = np.where(counted, np.abs(self.values), 0).max(axis=(2, 3)).astype(np.float32)
+        return np.asarray(scipy.ndimage.uniform_filter(size, 3) + self.rule.radius / 3.0**0.5)
+
+
+def _matches_needed(rule: ConsensusRule, values: Array, noise: float) -> Array:
+    """Of N samples of Gaussian noise σ, N·P(‖noise − d‖ ≤ r) lie within r of a point at distance d."""
+    height, width, _, channels = values.shape
+    radius = rule.radius * (channels / 3.0) ** 0.5
+    share = scipy.special.chndtr((radius / noise) ** 2, channels, (rule.sensitivity * radius / noise) ** 2)
+    candidates = (1 + rule.borrowed) * np.count_nonzero(values[..., 0] <= COUNTS, axis=2)
+    least: Array = np.maximum(rule.matches, np.rint(share * candidates)).astype(np.int32)
+    return least.reshape(height, width)
+
+
+def _clean(
+    rule: ConsensusRule, values: Array, offsets: Array, look_after: Look, vote: int, least_area: float, n_threads: int
+) -> None:  # fmt: skip
+    """Mark the samples of objects with NO_SAMPLE, in place."""
+    height, width, count, channels = values.shape
+    sigma = float(np.median(np.abs(values[::3, ::3][values[::3, ::3, :, 0] <= COUNTS]))) / MEDIAN_OF_NORMAL
+    near = max(rule.near, rule.near_in_sigmas * sigma * 3.0**0.5)
+    square = rule.square(near, channels)
+    usual = _medians(values)
+    flicker = _flicker(rule, values, usual, look_after, square)
+    strange = np.empty((count, height, width), np.bool_)
+    bands = [slice(y, min(y + 16, height)) for y in range(0, height, 16)]
+    margin = int(np.abs(offsets).max(initial=0))
+    for number in range(rule.cleaning):
+        visits = np.interp(flicker, rule.flicker, (rule.many_visits, rule.few_visits + number))
+        needed = np.rint(visits).astype(np.int32)
+
+        def mark(rows: slice, usual: Array = usual, needed: Array = needed) -> None:
+            low, high = max(rows.start - margin, 0), min(rows.stop + margin, height)
+            part = np.empty((count, high - low, width), np.bool_)
+            mark_unsupported(
+                values[low:high], offsets, usual[low:high], square, needed[low:high], rule.patience,
+                rows.start - low, rows.stop - low, part,
+            )  # fmt: skip
+            strange[:, rows] = part[:, rows.start - low : rows.stop - low]
+
+        with ThreadPoolExecutor(n_threads) as pool:
+            list(pool.map(mark, bands))
+        for n in range(count):
+            dropped = dilate(tidy(strange[n], None, vote, True, least_area), rule.margin)
+            values[dropped & (values[:, :, n, 0] <= COUNTS), n] += NO_SAMPLE
+        usual = _medians(values)
+    _give_back(values, rule.least_samples)
+
+
+def _give_back(values: Array, least: int) -> None:
+    """Pixels with fewer samples than ``least`` get those with the smallest residuals back, else L itself."""
+    few = np.count_nonzero(values[..., 0] <= COUNTS, axis=2) < least
+    if few.any():
+        kept = values[few]
+        whole = np.where(kept > COUNTS, kept - NO_SAMPLE, kept)
+        order = np.argsort(np.square(whole.astype(np.float32)).sum(axis=-1), axis=1)[:, :least]
+        rows = np.arange(len(order))[:, None]
+        kept[rows, order] = whole[rows, order]
+        values[few] = kept
+
+
+def _medians(values: Array) -> Array:
+    """Of the samples that count, per pixel and channel; 0 where there are none."""
+    medians = np.empty((*values.shape[:2], values.shape[3]), np.int16)
+    for y in range(values.shape[0]):
+        ordered = np.sort(values[y], axis=1)
+        middle = np.maximum(np.count_nonzero(values[y, :, :, 0] <= COUNTS, axis=1) - 1, 0) // 2
+        medians[y] = np.take_along_axis(ordered, middle[:, None, None], axis=1)[:, 0]
+    medians[medians > COUNTS] = 0
+    return medians
+
+
+def _flicker(rule: ConsensusRule, values: Array, usual: Array, look_after: Look, square: int) -> Array:
+    """P(usual in the next frame | unusual in this one) / P(usual): 1 if frames do not depend on each other, 0 if what
+    is unusual stays. Over squares of pixels; 0 where next to nothing was unusual."""
+    height, width, count, _ = values.shape
+    seen, unusual, gone = (np.zeros((height, width), np.float32) for _ in range(3))
+    for n in range(count):
+        here, after = values[:, :, n], look_after(n)
+        counted = (here[..., 0] <= COUNTS) & (after[..., 0] <= COUNTS)
+        odd = counted & _far(here, usual, square)
+        seen += counted
+        unusual += odd
+        gone += odd & ~_far(after, usual, square)
+    side = odd_side(rule.smooth, (height, width))
+    seen, unusual, gone = (
+        scipy.ndimage.uniform_filter(x, side, mode="nearest") for x in (seen, unusual, gone)
+    )
+    share = gone / np.maximum(unusual, 1e-6) / np.maximum(1.0 - unusual / np.maximum(seen, 1e-6), 0.02)
+    return np.where(unusual * side * side >= 20.0, share, 0.0)
+
+
+def _far(one: Array, two: Array, square: int) -> Array:
+    difference = one.astype(np.int32) - two
+    result: Array = np.einsum("hwc,hwc->hw", difference, difference) > square
+    return result

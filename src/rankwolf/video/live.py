@@ -1,0 +1,252 @@
+"""A model that keeps learning: frames come one by one, and each is answered at once with its background and its mask.
+
+The first frames are collected, separated together, and give the pixels' factor of L and the samples of the mask. From
+then on a frame costs its few coefficients and a look at the samples. The model follows the scene in four ways:
+
+- light that brightens or dims everything is in the coefficients;
+- every few frames one sample of each pixel of the background is replaced by what is there now, so that slow changes
+  come in, and what has not been seen for long goes out;
+- what has stood still for a long time becomes background, and what is only another light becomes so soon;
+- when most of the picture differs for a while, because the camera was moved or the scene was changed, new frames are
+  collected and everything is learned again.
+
+Memory does not grow: the samples, the factor, and while learning the collected frames.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rankwolf.api.decompose import decompose
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.complaints import bad
+from rankwolf.video.light import LightTest
+from rankwolf.video.mask import Look, MaskModel, MaskRule, as_sample
+from rankwolf.video.model import Model
+from rankwolf.video.noise import temporal_noise, weights_for
+from rankwolf.video.picture import Picture
+from rankwolf.video.tidy import Runs, dilate
+
+# Of the files that save() writes.
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class LiveSettings:
+    """How fast the model learns and forgets, in frames."""
+
+    warm_up: int = 150
+    """Frames that are collected before the first mask."""
+    refresh: int = 10
+    """Every so many frames one of the samples is replaced; 60 samples remember 600 frames."""
+    absorb_after: int = 3000
+    """What has been in the mask for so long becomes background: two minutes at 25 frames a second."""
+    light_after: int = 25
+    """What has been in the mask for so long is tested for being another light; again after as many frames."""
+    light_area: float = 0.01
+    """Smaller parts, as shares of the picture, are not tested: too few pixels to know a texture by."""
+    changed_share: float = 0.5
+    changed_after: int = 50
+    """Where more than this share of the picture is in the mask for so many frames, everything is learned again."""
+    margin: int = 5
+    """The side of the square by which the mask is widened before the rest counts as background."""
+
+
+@dataclass(eq=False)
+class _Learned:
+    """What a warm-up gives: L of a frame, the mask's model, and for how long each pixel has been in the mask."""
+
+    model: Model
+    masker: MaskModel
+    stayed: Array
+
+
+@dataclass(eq=False)
+class Separator:
+    """Separates a stream of frames of one size: ``background, mask = separator.update(frame)``.
+
+    A frame is uint8, (height, width) or (height, width, 3). The background has the same shape and type, the mask is
+    bool, (height, width). Until ``settings.warm_up`` frames have come, ``ready`` is False, the background is the frame
+    itself and the mask is empty. ``save`` writes all of the state to a file, and ``Separator.load`` goes on from there
+    as if nothing had happened. Cost of a frame of n pixels and rank r: O(n·r) for L, and for each pixel about as many
+    comparisons as matches are needed.
+
+    >>> import numpy as np
+    >>> separator = Separator(settings=LiveSettings(warm_up=20))
+    >>> rng = np.random.default_rng(0)
+    >>> for _ in range(30):
+    ...     frame = (100 + rng.normal(0.0, 2.0, (24, 32))).astype(np.uint8)
+    ...     background, mask = separator.update(frame)
+    >>> separator.ready, bool(mask.any())
+    (True, False)
+    """
+
+    settings: LiveSettings = field(default_factory=LiveSettings)
+    rule: MaskRule = field(default_factory=MaskRule)
+    seed: int = 0
+    count: int = 0
+    """Frames so far."""
+    relearned: int = 0
+    """How often everything was learned again."""
+    _picture: Picture | None = None
+    _collected: list[Array] | None = field(default_factory=list)
+    _learned: _Learned | None = None
+    _changed: int = 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether masks are made already."""
+        return self._learned is not None
+
+    def update(self, frame: Array) -> tuple[Array, Array]:
+        """The background and the mask of the next frame."""
+        picture = self._check(frame)
+        row = frame.reshape(-1)
+        if self._collected is not None:
+            self._collected.append(row.copy())
+            if len(self._collected) >= self.settings.warm_up:
+                self._learn(picture)
+        self.count += 1
+        if self._learned is None:
+            return frame.copy(), np.zeros(frame.shape[:2], np.bool_)
+        learned = self._learned
+        low_rank = learned.model.low_rank(learned.model.fit(row[None]))[0]
+        look = Look.at(picture, row, None, low_rank)
+        mask = learned.masker.mask(look)
+        self._follow(learned, look, mask)
+        return picture.to_frame(np.clip(np.rint(low_rank), 0, 255).astype(np.uint8)), mask
+
+    def _check(self, frame: Array) -> Picture:
+        good = isinstance(frame, np.ndarray) and frame.dtype == np.uint8
+        if not good or not (frame.ndim == 2 or (frame.ndim == 3 and frame.shape[2] == 3)):
+            kind = (
+                f"{frame.dtype} of shape {frame.shape}"
+                if isinstance(frame, np.ndarray)
+                else type(frame).__name__
+            )
+            raise bad(
+                "frame", "a uint8 array (height, width) or (height, width, 3)", kind, "Separator.update"
+            )
+        if self._picture is None:
+            self._picture = Picture(frame.shape[0], frame.shape[1], 1 if frame.ndim == 2 else 3)
+        if frame.shape != self._picture.shape:
+            raise bad(
+                "frame",
+                f"of shape {self._picture.shape}, as the first was",
+                str(frame.shape),
+                "Separator.update",
+            )
+        return self._picture
+
+    def _learn(self, picture: Picture) -> None:
+        """From the frames that were collected."""
+        assert self._collected is not None
+        frames = np.stack(self._collected)
+        self._collected = None
+        noise = temporal_noise(frames)
+        fit = decompose(frames, lambdas=weights_for(noise, (frames.shape[0], frames.shape[1])), rng=self.seed)
+        assert fit.lambdas is not None
+        right = np.ascontiguousarray(fit.low_rank.factors()[1], np.float32)
+        if right.shape[1] == 0:  # a black picture: L = 0
+            right = np.zeros((frames.shape[1], 1), np.float32)
+        model = Model(Path(), right, *fit.lambdas, noise, 0.0, picture)
+
+        def look(number: int) -> Look:
+            return Look.at(picture, frames[number], None, fit.low_rank[number])
+
+        masker = MaskModel.learn(self.rule, len(frames), look, noise)
+        self.relearned += self._learned is not None
+        self._learned = _Learned(model, masker, np.zeros((picture.height, picture.width), np.uint16))
+        self._changed = 0
+
+    def _follow(self, learned: _Learned, look: Look, mask: Array) -> None:
+        """Let the model learn from this frame."""
+        settings, stayed = self.settings, learned.stayed
+        # A pixel that is background for a moment, because somebody sways, does not begin from nothing.
+        np.copyto(stayed, np.where(mask, np.minimum(stayed, 65000) + 1, stayed - np.minimum(stayed, 4)))
+        old = stayed > settings.absorb_after
+        if self.count % settings.light_after == 0:
+            old |= self._lights(look, stayed)
+        if old.any():
+            self._put(learned, look, old, max(1, learned.masker.samples.values.shape[2] // 2))
+            stayed[old] = 0
+        if self.count % settings.refresh == 0:
+            self._put(learned, look, ~dilate(mask, settings.margin), 1)
+        self._changed = (
+            self._changed + 1 if np.count_nonzero(mask) > settings.changed_share * mask.size else 0
+        )
+        if self._changed == settings.changed_after and self._collected is None:
+            self._collected = []
+
+    def _lights(self, look: Look, stayed: Array) -> Array:
+        """Parts of the picture that have stayed in the mask and are the old surface under another light."""
+        waiting = stayed >= self.settings.light_after
+        found = np.zeros_like(waiting)
+        if waiting.any():
+            runs = Runs.of(waiting)
+            which = np.flatnonzero(runs.areas >= self.settings.light_area * waiting.size)
+            test = LightTest() if self.rule.absorbed is None else self.rule.absorbed.light
+            for part in runs.masks(waiting, which):
+                if test.is_light(part, look.low_rank + look.residual, look.low_rank):
+                    found |= part
+        return found
+
+    def _put(self, learned: _Learned, look: Look, where: Array, slots: int) -> None:
+        """Make this frame's residuals samples, in so many places that are drawn at random."""
+        values = learned.masker.samples.values
+        sample = as_sample(look.residual, None)
+        rng = np.random.default_rng([self.seed, self.count])
+        for slot in rng.permutation(values.shape[2])[:slots]:
+            np.copyto(values[:, :, slot], sample, where=where[..., None])
+
+    def save(self, path: Path | str) -> None:
+        """Everything to an .npz file."""
+        state: dict[str, Any] = {
+            "about": json.dumps({
+                "format": FORMAT, "count": self.count, "relearned": self.relearned, "changed": self._changed,
+                "shape": None if self._picture is None else self._picture.shape,
+                "collecting": self._collected is not None,
+            }),
+            "collected": np.array(self._collected or [], np.uint8),
+        }  # fmt: skip
+        if self._learned is not None:
+            model = self._learned.model
+            numbers = [model.lambda_L, model.lambda_S, model.residual_noise]
+            state |= {"right": model.right, "numbers": numbers, "stayed": self._learned.stayed}
+            state |= self._learned.masker.arrays()
+        with Path(path).open("wb") as file:
+            np.savez(file, allow_pickle=False, **state)
+
+    @classmethod
+    def load(
+        cls, path: Path | str, settings: LiveSettings | None = None, rule: MaskRule | None = None, seed: int = 0
+    ) -> Separator:  # fmt: skip
+        """A separator that goes on where :meth:`save` stopped; give the settings that it had."""
+        result = cls(settings or LiveSettings(), rule or MaskRule(), seed)
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                about = json.loads(str(file["about"]))
+                if about["format"] != FORMAT:
+                    raise ValueError(f"its format is {about['format']}")
+                result.count, result.relearned, result._changed = (
+                    int(about[name]) for name in ("count", "relearned", "changed")
+                )
+                if about["shape"] is not None:
+                    height, width, *channels = about["shape"]
+                    result._picture = Picture(height, width, *channels)
+                result._collected = list(file["collected"]) if about["collecting"] else None
+                if "right" in file and result._picture is not None:
+                    lambda_L, lambda_S, noise = (float(number) for number in file["numbers"])
+                    model = Model(Path(), file["right"], lambda_L, lambda_S, noise, 0.0, result._picture)
+                    masker = MaskModel.of_arrays(file, result.rule)
+                    result._learned = _Learned(model, masker, file["stayed"])
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            if isinstance(error, FileNotFoundError):
+                raise
+            raise ValueError(f"{str(path)!r} is not a state that Separator.save wrote: {error}.") from error
+        return result

@@ -1,0 +1,115 @@
+"""Frames that come one by one and may never end: a camera, an address, a device, standard input, a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from rankwolf.ground.arrays import Array
+from rankwolf.video.reading import Selection, open_frames
+from rankwolf.video.reading.video_file import has_colors
+
+STDIN = "-"
+
+
+@dataclass(frozen=True)
+class RawShape:
+    """What raw bytes are: pictures of this size, gray or RGB, one after the other."""
+
+    width: int
+    height: int
+    color: bool
+
+    @classmethod
+    def parse(cls, text: str) -> RawShape:
+        """``640x480`` is gray, ``640x480xrgb`` has three bytes a pixel.
+
+        >>> RawShape.parse("640x480xrgb")
+        RawShape(width=640, height=480, color=True)
+        """
+        width, _, rest = text.partition("x")
+        height, _, kind = rest.partition("x")
+        if not (width.isdecimal() and height.isdecimal() and kind in ("", "gray", "rgb")):
+            raise ValueError(f"--raw must be WIDTHxHEIGHT or WIDTHxHEIGHTxrgb. Got {text!r} instead.")
+        return cls(int(width), int(height), kind == "rgb")
+
+    def read(self, file: IO[bytes]) -> Iterator[Array]:
+        """Pictures until the bytes end; a last one that is not whole is left out."""
+        shape = (self.height, self.width, 3) if self.color else (self.height, self.width)
+        size = int(np.prod(shape))
+        while len(content := file.read(size)) == size:
+            yield np.frombuffer(content, np.uint8).reshape(shape)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """``source`` is a name, an address (``https://…``, ``rtsp://…``), a device (``/dev/video0``) or ``-``."""
+
+    source: str
+    raw: RawShape | None = None
+    gray: bool = False
+    scale: float = 1.0
+
+    def frames(self) -> tuple[Iterator[Array], Fraction | None]:
+        """The pictures, uint8, and how many a second, where that is known."""
+        if self.raw is not None:
+            return self.raw.read(
+                sys.stdin.buffer if self.source == STDIN else Path(self.source).open("rb")
+            ), None
+        path = Path(self.source)
+        if path.is_dir() or path.suffix.lower() in (".npy", ".npz"):
+            color = False if self.gray else None
+            reader = open_frames(path, Selection(color=color, scale=self.scale))
+            return iter(reader), reader.rate
+        return self._decoded()
+
+    def _decoded(self) -> tuple[Iterator[Array], Fraction | None]:
+        import av
+
+        is_device = self.source.startswith("/dev/")
+        if self.source != STDIN and "://" not in self.source:
+            os.stat(self.source)  # a name that does not exist is said by the system's own error
+        try:
+            container: Any = av.open(
+                sys.stdin.buffer if self.source == STDIN else self.source,
+                format="v4l2" if is_device else None,
+            )
+        except (av.error.FFmpegError, ValueError) as error:
+            said = getattr(error, "strerror", None) or error
+            raise ValueError(f"The stream {self.source!r} cannot be opened: {said}.") from error
+        if not container.streams.video:
+            raise ValueError(f"The stream {self.source!r} has no video.")
+        stream = container.streams.video[0]
+        stream.thread_type = "AUTO"
+        return self._pictures(container, stream), stream.average_rate
+
+    def _pictures(self, container: Any, stream: Any) -> Iterator[Array]:
+        import av
+
+        kind, turns = "", 0
+        with container:
+            packets = container.demux(stream)
+            while True:
+                try:
+                    packet = next(packets, None)
+                    frames = [] if packet is None else packet.decode()
+                except EOFError:
+                    return
+                except av.error.FFmpegError:
+                    continue  # a camera's bad packet: the next one is as good
+                for frame in frames:
+                    if not kind:
+                        kind = "gray" if self.gray or not has_colors(frame) else "rgb24"
+                        turns = round(frame.rotation / 90) % 4
+                    width, height = (max(1, round(side * self.scale)) for side in (frame.width, frame.height))
+                    picture = frame.reformat(width, height, kind, interpolation="AREA").to_ndarray()
+                    yield np.ascontiguousarray(np.rot90(picture, turns)) if turns else picture
+                if packet is None:
+                    return

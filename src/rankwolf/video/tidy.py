@@ -1,0 +1,143 @@
+"""From suspicious pixels to objects: a vote among neighbours, holes filled, specks removed.
+
+**The vote.** A pixel moves when most of its observed neighbours in a square are suspicious. Without missing pixels this
+is a median filter; with them it still works, and it fills what ``--sample`` left out.
+
+**Holes and specks.** What is enclosed by moving pixels moves too; what covers less than a small share of the picture is
+taken for noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+import scipy.sparse.csgraph
+
+from rankwolf.ground.arrays import Array
+from rankwolf.kernels.pictures import count_in_squares
+
+# Sides of squares are given for a picture of 320 × 240 and grow with the square root of the area.
+REFERENCE_AREA = 320 * 240
+
+
+def odd_side(side: float, shape: tuple[int, ...]) -> int:
+    """The odd whole number for a square of ``side`` in a picture of 320 × 240, in a picture of this shape.
+
+    >>> odd_side(7, (240, 320)), odd_side(7, (90, 120)), odd_side(7, (480, 640))
+    (7, 3, 15)
+    """
+    return 2 * int(side * (shape[0] * shape[1] / REFERENCE_AREA) ** 0.5 / 2.0) + 1
+
+
+def tidy(suspicious: Array, observed: Array | None, side: int, fill: bool, least_area: float) -> Array:
+    """The mask of one frame from its suspicious pixels; ``least_area`` is a share of the picture."""
+    mask = suspicious if side < 2 else majority(suspicious, observed, side)
+    if not mask.any():
+        return mask
+    if fill:
+        mask = fill_holes(mask)
+    return drop_small(mask, least_area * mask.size)
+
+
+def counts_in_squares(mask: Array, side: int) -> Array:
+    """How many pixels of a bool mask are True in a square around each; the border is repeated outwards."""
+    counts = np.empty(mask.shape, np.int32)
+    count_in_squares(np.ascontiguousarray(mask), side, counts)
+    return counts
+
+
+def majority(suspicious: Array, observed: Array | None, side: int) -> Array:
+    """True where more than half of the observed pixels in a square of this side are suspicious."""
+    voters = side * side if observed is None else counts_in_squares(observed, side)
+    result: Array = counts_in_squares(suspicious, side) > voters // 2
+    return result
+
+
+def dilate(mask: Array, side: int) -> Array:
+    """True where any pixel of the square is."""
+    result: Array = counts_in_squares(mask, side) > 0
+    return result
+
+
+def erode(mask: Array, side: int) -> Array:
+    """True where every pixel of the square is."""
+    result: Array = counts_in_squares(mask, side) == side * side
+    return result
+
+
+def fill_holes(mask: Array) -> Array:
+    """Make True what is enclosed: the parts of the rest that do not touch the border of the picture."""
+    rest, (height, width) = Runs.of(~mask), mask.shape
+    row, column = rest.first // width, rest.first % width
+    at_border = (row == 0) | (row == height - 1) | (column == 0) | (column + rest.length == width)
+    outside = np.zeros(rest.parts, np.bool_)
+    outside[rest.part[at_border]] = True
+    return rest.painted(mask, ~outside[rest.part], True)
+
+
+def drop_small(mask: Array, least: float) -> Array:
+    """Without connected parts of fewer than ``least`` pixels."""
+    runs = Runs.of(mask)
+    return runs.painted(mask, runs.areas[runs.part] < least, False)
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """The True pixels of a mask as runs along its rows, and which connected part each belongs to.
+
+    A mask of a few objects has some thousand runs and half a million pixels, so looking at runs is much faster than
+    labelling pixels. Pixels are connected to the four beside them. ``first`` counts pixels from the first of the mask.
+    """
+
+    first: Array
+    length: Array
+    part: Array
+    parts: int
+
+    @classmethod
+    def of(cls, mask: Array) -> Runs:
+        """Find the runs, and join those of neighbouring rows that touch."""
+        height, width = mask.shape
+        # A column of False between rows, so that a run ends where its row does.
+        line = np.zeros((height, width + 1), np.bool_)
+        line[:, :width] = mask
+        changes = np.flatnonzero(np.diff(line.ravel(), prepend=False))
+        begin, end = changes[::2], changes[1::2]
+        # Below run i lie the runs from ``low[i]`` to before ``high[i]``: the rows of a sparse matrix.
+        low = np.searchsorted(end, begin + (width + 1), "right")
+        high = np.searchsorted(begin, end + (width + 1), "left")
+        pointers = np.concatenate([[0], np.cumsum(high - low)])
+        below = spread(low, high - low)
+        touching = scipy.sparse.csr_array((np.ones(below.size, np.int8), below, pointers), (begin.size,) * 2)
+        parts, part = scipy.sparse.csgraph.connected_components(touching, directed=False)
+        return cls(begin - begin // (width + 1), end - begin, part, int(parts))
+
+    @property
+    def areas(self) -> Array:
+        """How many pixels each part has."""
+        return np.bincount(self.part, self.length, minlength=self.parts)
+
+    def masks(self, mask: Array, which: Array) -> list[Array]:
+        """One mask for each of the parts whose numbers are in ``which``."""
+        empty = np.zeros_like(mask)
+        return [self.painted(empty, self.part == part, True) for part in which]
+
+    def painted(self, mask: Array, which: Array, value: bool) -> Array:
+        """A copy of the mask in which the runs that are ``which`` have this value."""
+        result = mask.copy()
+        result.reshape(-1)[spread(self.first[which], self.length[which])] = value
+        return result
+
+
+def spread(first: Array, length: Array) -> Array:
+    """first[0], first[0] + 1, …, as many as length[0]; then the same for first[1]; and so on.
+
+    >>> import numpy as np
+    >>> spread(np.array([5, 20]), np.array([3, 2]))
+    array([ 5,  6,  7, 20, 21])
+    """
+    before = np.cumsum(length) - length
+    numbers: Array = np.arange(int(length.sum())) + np.repeat(first - before, length)
+    return numbers

@@ -1,0 +1,244 @@
+"""σ from a submatrix: fit it with more and more rank, until what is left is noise alone.
+
+A rung of the ladder is a robust fit of a given rank: L ← the leading part of L + clip(M − L, ±2σ), σ measured on the
+residual as it falls (alternating projections; nothing is shrunk). Then
+
+- *the spectrum proposes*: singular values of the clipped residual above the norm that noise of these variances has
+  (:mod:`rankwolf.weights.edge`) are directions that are missing in L;
+- *prediction disposes*: a tenth of the entries is hidden from the fits. A rung that predicts them worse, by more than
+  chance, than the best one so far has begun to fit the noise and the outliers; with few columns the spectrum alone does
+  not notice.
+
+The best rung is fitted once more to all entries, and the noise measured on what it leaves. Everything starts from a σ
+that is too large, the spread of the widest column, and comes down.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.linalg
+
+from rankwolf.data import Source
+from rankwolf.data.bounded import FindScale
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.deadline import Deadline
+from rankwolf.passes.coefficients import fit_rows
+from rankwolf.weights.noise import (
+    LIMIT_IN_SIGMAS,
+    Noise,
+    freedom_of,
+    measure,
+    noise_of_residual,
+    spread,
+    weights_for_noise,
+)
+from rankwolf.weights.paper import PAPER_DELTA, paper_weights
+from rankwolf.weights.sample import sample
+
+
+@dataclass(frozen=True)
+class DescentSettings:
+    """How σ is found. The figures that chose them: ``python -m benchmarks auto_delta``."""
+
+    sample_side: int = 400
+    """The submatrix: large enough for some tens of directions, small enough for a second."""
+    least_noise: float = 1e-3
+    """Noise below this fraction of the data's own spread is taken as no noise at all."""
+    without_noise: float = 5e-3
+    """The σ of data without noise, as a fraction of its spread. The error of L is about half of it; smaller weights
+    take many more passes, and a refit removes what shrinkage is left anyway."""
+    out_of_scale: float = 1e4
+    """Single cells larger than so many spreads of the widest column are bounded (:mod:`rankwolf.data.bounded`)."""
+    most_rank: float = 0.5
+    """Of the shorter side. Beyond, what is left is too little to measure anything on."""
+    hidden: float = 0.1
+    """The share of the entries that a rung has to predict."""
+    standard_errors: float = 2.0
+    """A rung is worse than another if it predicts worse by more than so many standard errors of the difference."""
+    patience: int = 1
+    """Rungs that may be worse before the ladder ends: with few columns half of the directions predict nothing."""
+    steps: int = 60
+    """Of alternating projections for one rung, at most."""
+    fall: float = 0.7
+    """σ falls by this factor a step at most, so that L can follow."""
+    settled: float = 0.03
+    """A rung is done when L moves by less than this share of the error that noise leaves in it anyway."""
+    measured_entries: int = 20_000
+    """Entries on which σ is measured while a rung is fitted; at its end all of them are."""
+
+
+SETTINGS = DescentSettings()
+
+
+def noise_weights(
+    source: Source, rng: np.random.Generator, deadline: Deadline | None = None
+) -> tuple[float, float]:
+    """(λ_L, λ_S) for ``delta="auto"``. One pass over the data, and work on a submatrix of at most 400 × 400.
+
+    Data without any spread (half of the entries are zero) tells nothing: the paper's rule is taken.
+    """
+    noise = estimate_noise(source, rng, deadline)
+    if noise.sigma == 0.0:
+        return paper_weights(source, PAPER_DELTA)
+    return weights_for_noise(noise, source.shape, source.observed_fraction)
+
+
+def estimate_noise(source: Source, rng: np.random.Generator, deadline: Deadline | None = None) -> Noise:
+    """σ and the outliers' share, from a random submatrix. BLAS keeps to one thread: the matrices are small.
+
+    Single cells that are far out of scale are bounded in ``source`` from then on, at the cost of two more passes.
+    """
+    with source.one_blas_thread():
+        part = sample(source, rng, SETTINGS.sample_side)
+        limit = SETTINGS.out_of_scale * widest_column(part)
+        if 0.0 < limit < source.summary.largest:
+            scale = source.run(FindScale(limit, source.shape[1]))
+            if scale.is_strewn:
+                source.set_bound(scale.largest)
+        return noise_of_array(part, deadline)
+
+
+def widest_column(data: Array) -> float:
+    """The spread of the column whose spread is largest; NaN where nothing was observed."""
+    return max((spread(column[~np.isnan(column)]) for column in data.T), default=0.0)
+
+
+def noise_of_array(
+    data: Array, deadline: Deadline | None = None, settings: DescentSettings = SETTINGS
+) -> Noise:
+    """The same from a small array, NaN where nothing was observed. Rows and columns without an entry say nothing.
+
+    When the ``deadline`` passes, the best rung so far has to do: its σ is rather too large.
+    """
+    seen = ~np.isnan(data)
+    rows, columns = np.any(seen, axis=1), np.any(seen, axis=0)
+    if not rows.any():
+        return Noise(0.0, 0.0)
+    noise = Ladder(data[np.ix_(rows, columns)], settings, deadline or Deadline(None)).noise()
+    if noise.variances is None:
+        return noise
+    return replace(noise, variances=noise.variances.among(rows, columns))
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A fit L = L·V·Vᵀ of one rank, V orthonormal, and the σ at which it clips."""
+
+    low_rank: Array
+    right: Array
+    sigma: float
+
+
+class Ladder:
+    """The fits of one array, from rank 0 up."""
+
+    def __init__(self, data: Array, settings: DescentSettings, deadline: Deadline) -> None:
+        self.settings, self.deadline = settings, deadline
+        self.seen = ~np.isnan(data)
+        self.data = np.where(self.seen, data, 0.0)
+        rng = np.random.default_rng(0)
+        self.hidden = self.seen & (rng.random(data.shape) < settings.hidden)
+        self.shown = self.seen & ~self.hidden
+        self.widest = widest_column(data)
+        self.least = settings.least_noise * (spread(data[self.seen]) or self.widest)
+
+    def noise(self) -> Noise:
+        """Climb, fit the best rung to all entries, measure what it leaves."""
+        if self.widest == 0.0:
+            return Noise(0.0, 0.0)
+        best = self._climb()
+        if best.right.shape[1]:
+            best = self._fit(replace(best, sigma=best.sigma / self.settings.fall), self.seen)
+        noise = self._noise_beside(best, self.seen)
+        if noise.sigma > 1.01 * self.least:
+            return noise
+        self.least *= self.settings.without_noise / self.settings.least_noise
+        return self._noise_beside(best, self.seen)
+
+    def _climb(self) -> Rung:
+        """The rung that predicts best, of those that the spectrum proposes."""
+        m, n = self.data.shape
+        most = int(self.settings.most_rank * min(m, n))
+        rung = best = Rung(np.zeros((m, n)), np.zeros((n, 0)), self.widest)
+        errors, worse = np.abs(self.data[self.hidden]), 0
+        while worse <= self.settings.patience and not self.deadline.passed:
+            rank = rung.right.shape[1]
+            fresh = self._missing_directions(rung)[:, : min(most - rank, rank + 1)]
+            if fresh.shape[1] == 0:
+                break
+            right = np.linalg.qr(np.hstack([rung.right, fresh]))[0]
+            rung = self._fit(replace(rung, right=right), self.shown)
+            found = self._prediction_errors(rung)
+            if self._is_worse(found, errors):
+                worse += 1
+            else:
+                best, errors, worse = rung, found, 0
+        return best
+
+    def _noise_beside(self, rung: Rung, where: Array) -> Noise:
+        rank = rung.right.shape[1]
+        residual = np.where(where, self.data - rung.low_rank, np.nan)
+        freedom = freedom_of(rank, self.data.shape, int(np.count_nonzero(where)))
+        return replace(noise_of_residual(residual, freedom, self.least), rank=rank)
+
+    def _missing_directions(self, rung: Rung) -> Array:
+        """Right singular vectors of the clipped residual that are longer than noise is, the longest first."""
+        noise = self._noise_beside(rung, self.shown)
+        edge = weights_for_noise(noise, self.data.shape, float(np.mean(self.shown)))[0]
+        limit = LIMIT_IN_SIGMAS * noise.sigma
+        clipped = np.clip(np.where(self.shown, self.data - rung.low_rank, 0.0), -limit, limit)
+        wide = clipped.shape[0] < clipped.shape[1]
+        gram = clipped @ clipped.T if wide else clipped.T @ clipped
+        squares, vectors = scipy.linalg.eigh(gram)
+        long = np.flatnonzero(squares > edge**2)[::-1]
+        return np.asarray(clipped.T @ vectors[:, long] if wide else vectors[:, long])
+
+    def _fit(self, start: Rung, where: Array) -> Rung:
+        """Alternating projections with momentum, on the entries ``where``."""
+        low_rank = point = start.low_rank
+        right, sigma, t = start.right, start.sigma, 1.0
+        observed = int(np.count_nonzero(where))
+        freedom = freedom_of(right.shape[1], self.data.shape, observed)
+        places = np.flatnonzero(where)[:: max(1, observed // self.settings.measured_entries)]
+        error = self.settings.settled * (freedom * observed) ** 0.5
+        for _ in range(self.settings.steps):
+            residual = np.where(where, self.data - point, 0.0)
+            measured = measure(residual.ravel()[places], freedom, self.least).sigma
+            sigma = max(min(measured, sigma), self.settings.fall * sigma)
+            target = point + np.clip(residual, -LIMIT_IN_SIGMAS * sigma, LIMIT_IN_SIGMAS * sigma)
+            left = np.linalg.qr(target @ right)[0]
+            right = np.linalg.qr(target.T @ left)[0]
+            last, low_rank = low_rank, (target @ right) @ right.T
+            step = low_rank - point
+            if float(np.sum(step * (low_rank - last))) < 0.0:  # the momentum points uphill
+                t = 1.0
+            t, momentum = (1.0 + (1.0 + 4.0 * t * t) ** 0.5) / 2.0, t - 1.0
+            point = low_rank + min(momentum / t, 0.9) * (low_rank - last)
+            still = float(np.linalg.norm(step)) <= error * sigma and abs(sigma - measured) <= 0.05 * measured
+            if still or self.deadline.passed:
+                break
+        return Rung(low_rank, right, sigma)
+
+    def _prediction_errors(self, rung: Rung) -> Array:
+        """|M − prediction| on the hidden entries, each predicted from the shown entries of its row.
+
+        The coefficients of a row are robust, and drawn to zero as far as their spread over all rows says: with few
+        columns a prediction by plain least squares would be worse than none.
+        """
+        m = self.data.shape[0]
+        sizes = np.linalg.norm(rung.low_rank @ rung.right, axis=0) / m**0.5
+        right = rung.right * sizes
+        rows = np.where(self.shown, self.data, np.nan)
+        scores = fit_rows(rows, right, rung.sigma**2, LIMIT_IN_SIGMAS * rung.sigma, tol=1e-3, max_iter=10)
+        return np.asarray(np.abs(self.data - scores @ right.T)[self.hidden])
+
+    def _is_worse(self, errors: Array, than: Array) -> bool:
+        """Whether these errors are larger by more than chance; outliers among the hidden entries count little."""
+        if errors.size == 0:
+            return False
+        limit = 2.0 * float(np.median(than))
+        loss = np.minimum(errors, limit) - np.minimum(than, limit)
+        chance = float(np.std(loss)) / errors.size**0.5
+        return bool(np.mean(loss) > self.settings.standard_errors * chance)

@@ -1,0 +1,60 @@
+"""A submatrix small enough to be worked on at leisure, of a matrix wherever it lives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rankwolf.data import Source, SparseObserved, Sums, Task
+from rankwolf.ground.arrays import Array
+
+# Of a sparse matrix, the fullest submatrix must hold this share of its entries.
+LEAST_SHARE = 0.1
+
+
+@dataclass
+class Rows(Sums):
+    """Sampled rows, in their order."""
+
+    parts: list[Array] = field(default_factory=list)
+
+
+class SampleRows(Task[Rows]):
+    """Some columns of some rows. Rows: a mark, not zero on the rows that are wanted."""
+
+    writes_rows = False
+
+    def __init__(self, columns: Array) -> None:
+        self.columns = columns
+
+    def start(self) -> Rows:
+        """Nothing yet."""
+        return Rows()
+
+    def visit(self, sums: Rows, tile: Array, *rows: Array) -> None:
+        """Copy what is wanted."""
+        wanted = np.flatnonzero(rows[0][:, 0])
+        if wanted.size:
+            sums.parts.append(tile[np.ix_(wanted, self.columns)].astype(np.float64))
+
+
+def sample(source: Source, rng: np.random.Generator, side: int) -> Array:
+    """At most ``side`` random rows and columns, in float64, with NaN where nothing was observed. One pass.
+
+    Of a sparse matrix, the rows and columns with the most entries.
+    """
+    if isinstance(source, SparseObserved):
+        dense = source.densest(side).astype(np.float64)
+        share = float(np.mean(~np.isnan(dense)))
+        if share < LEAST_SHARE:
+            raise ValueError(
+                "The 'delta' parameter must be a number for this matrix: even its fullest rows and columns hold "
+                f"{share:.1%} of their entries, too few to measure the noise. Give delta or lambdas."
+            )
+        return dense
+    m, n = source.shape
+    columns = np.sort(rng.choice(n, min(n, side), replace=False))
+    marks = np.zeros((m, 1), bool)
+    marks[rng.choice(m, min(m, side), replace=False)] = True
+    return np.vstack(source.run(SampleRows(columns), marks).parts)

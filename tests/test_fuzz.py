@@ -1,0 +1,63 @@
+"""A minute of ``make fuzz``, with a fixed seed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+for name in ("av", "h5py", "zarr", "pyarrow", "PIL"):
+    pytest.importorskip(name)
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.timeout(600)
+def test_a_minute_of_changed_files(tmp_path):
+    """No signal, no traceback, no hang, exit code 0 or 2 with one line, little memory."""
+    words = [
+        sys.executable,
+        "-m",
+        "benchmarks",
+        "fuzz",
+        "--minutes",
+        "1",
+        "--seed",
+        "18",
+        "--keep",
+        str(tmp_path),
+    ]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+    done = subprocess.run(
+        words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=500, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [line.split("|")[1:3] for line in done.stdout.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) == 11
+    assert all(int(count) >= 1 for _, count in rows), done.stdout
+
+
+def test_a_failure_would_be_seen(monkeypatch, tmp_path):
+    """The judge itself: each way to fail, and the two ways to pass."""
+    from benchmarks.faults.fuzz import MOST_MEMORY, Ending, Fuzzer, Tally
+
+    fuzzer = object.__new__(Fuzzer)
+    fuzzer.tallies, fuzzer.usual, fuzzer.keep = {"npy": Tally()}, {"npy": 0.0}, None
+    line = "rankwolf: error: Cannot read it.\n"
+    good = [(0, ""), (2 << 8, line), (2 << 8, "rankwolf: error: A library crashed\n")]
+    bad = [
+        (11, ""),
+        (1 << 8, line),
+        (2 << 8, ""),
+        (2 << 8, line + line),
+        (0, "Traceback (most recent call last)"),
+    ]
+    for status, words in good + bad:
+        fuzzer._judge("npy", 0, tmp_path, Ending(status, 0.1, 0.0, words, False))
+    fuzzer._judge("npy", 0, tmp_path, Ending(0, 30.0, 0.0, "", True))
+    fuzzer._judge("npy", 0, tmp_path, Ending(0, 0.1, 2.0 * MOST_MEMORY, "", False))
+    assert len(fuzzer.tallies["npy"].failures) == len(bad) + 2
+    assert fuzzer.tallies["npy"].crashed == 1

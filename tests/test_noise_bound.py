@@ -1,0 +1,164 @@
+"""noise=ε: min ‖L‖_* + λ‖S‖₁ with a misfit of at most ε; CVXPY is the truth, and the constraint always holds."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import cvxpy
+import numpy as np
+import pytest
+import reference
+
+import rankwolf as rw
+from rankwolf.cli import main
+
+SHAPES = [(10, 7, 1.0), (7, 10, 1.0), (9, 9, 0.6), (12, 8, 0.8), (8, 12, 1.0)]
+CASES = [(m, n, observed, seed) for m, n, observed in SHAPES for seed in range(4)]
+# CVXPY's own accuracy, relative to the objective.
+SLACK = 2e-6
+
+
+@cache
+def instance(m, n, observed, seed):
+    M, seen = reference.corrupted(200 * m + seed, m, n, rank=2, observed=observed)
+    seen[0, 0] = True
+    return M, seen
+
+
+@cache
+def optimum(m, n, observed, seed, share):
+    M, seen = instance(m, n, observed, seed)
+    L, S = cvxpy.Variable(M.shape), cvxpy.Variable(M.shape)
+    misfit = cvxpy.multiply(seen.astype(float), L + S - M)
+    epsilon = share * float(np.linalg.norm(M[seen]))
+    bound = [misfit == 0] if share == 0.0 else [cvxpy.norm(misfit, "fro") <= epsilon]
+    weight = 1.0 / max(m, n) ** 0.5
+    problem = cvxpy.Problem(cvxpy.Minimize(cvxpy.normNuc(L) + weight * cvxpy.sum(cvxpy.abs(S))), bound)
+    problem.solve(solver=cvxpy.CLARABEL)
+    assert problem.status == "optimal"
+    return epsilon, float(problem.value)
+
+
+def run(M, seen, **settings):
+    return rw.decompose(M, observed=None if seen.all() else seen, rng=0, n_threads=1, **settings)
+
+
+def check(fit, M, seen, epsilon, best):
+    """The constraint holds, the objective is that of the pair, the certified gap is not smaller than the true one."""
+    L, S = np.asarray(fit.low_rank, np.float64), np.asarray(fit.sparse, np.float64)
+    misfit = float(np.linalg.norm((L + S - M)[seen]))
+    assert misfit <= epsilon * (1 + 1e-9) + 1e-12 * np.linalg.norm(M[seen])
+    value = reference.nuclear_norm(L) + fit.noise[0] * float(np.abs(S).sum())
+    assert fit.objective == pytest.approx(value, rel=1e-9)
+    assert value >= best * (1 - SLACK), "nothing is below the optimum"
+    assert fit.gap >= value - best - SLACK * best, "the certified gap is smaller than the true one"
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.3])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_it_agrees_with_cvxpy(case, share):
+    M, seen = instance(*case)
+    epsilon, best = optimum(*case, share)
+    fit = run(M, seen, noise=epsilon, tol=1e-4, max_iter=3000)
+    assert fit.status is rw.Status.GAP_REACHED
+    assert fit.objective <= best * (1 + 1.1e-4)
+    check(fit, M, seen, epsilon, best)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+@pytest.mark.parametrize("iterations", [1, 2, 3, 5, 8, 20])
+def test_the_constraint_and_the_certificate_hold_however_early_a_run_ends(iterations, share):
+    M, seen = instance(*CASES[9])
+    epsilon, best = optimum(*CASES[9], share)
+    check(run(M, seen, noise=epsilon, tol=0.0, max_iter=iterations), M, seen, epsilon, best)
+
+
+@pytest.mark.parametrize(("rank", "corrupted"), [(2, 0.05), (2, 0.1), (10, 0.1)])
+def test_without_noise_the_truth_is_recovered_to_many_digits(rank, corrupted):
+    rng = np.random.default_rng(rank)
+    truth = rng.standard_normal((200, rank)) @ rng.standard_normal((rank, 200))
+    hit = rng.random(truth.shape) < corrupted
+    M = truth + np.where(hit, rng.uniform(-10, 10, truth.shape) * np.abs(truth).mean(), 0.0)
+    fit = rw.decompose(M, noise=0, tol=1e-6, rng=0)
+    assert fit.status is rw.Status.GAP_REACHED
+    assert fit.low_rank.rank == rank
+    assert fit.passes <= 60
+    assert np.linalg.norm(np.asarray(fit.low_rank) - truth) <= 1e-6 * np.linalg.norm(truth)
+    np.testing.assert_allclose(
+        np.asarray(fit.low_rank) + np.asarray(fit.sparse), M, rtol=0, atol=1e-12 * np.abs(M).max()
+    )
+
+
+def test_tall_data_starts_from_a_sample():
+    M, seen = reference.corrupted(5, 9000, 20, rank=3, observed=0.7)
+    epsilon = 0.1 * float(np.linalg.norm(M[seen]))
+    fits = [rw.decompose(M, observed=seen, noise=epsilon, tol=1e-4, rng=seed) for seed in (0, 7)]
+    assert all(fit.status is rw.Status.GAP_REACHED for fit in fits)
+    assert fits[0].objective == pytest.approx(fits[1].objective, rel=1e-4)
+
+
+def test_a_given_weight_is_used():
+    M = instance(*CASES[0])[0]
+    heavy, light = (rw.decompose(M, noise=0, weight=weight, rng=0, tol=1e-5) for weight in (10.0, 1e-3))
+    assert heavy.low_rank.nuclear_norm > light.low_rank.nuclear_norm == 0.0
+    assert light.objective == pytest.approx(1e-3 * np.abs(M).sum(), rel=1e-4)
+    assert np.abs(np.asarray(heavy.sparse)).max() < 1e-2 * np.abs(M).max()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"noise": -1.0}, "'noise' parameter of decompose must be at least 0"),
+        ({"noise": float("nan")}, "'noise' parameter of decompose must be a finite number"),
+        ({"noise": "loud"}, "'noise' parameter of decompose must be a finite number"),
+        ({"noise": 1e9}, "L = S = 0 is the answer"),
+        ({"noise": 0, "lambdas": (1.0, 1.0)}, "exclude each other"),
+        ({"noise": 0, "radii": (1.0, 1.0)}, "exclude each other"),
+        ({"noise": 0, "weight": 0.0}, "'weight' parameter of decompose must be positive"),
+        ({"weight": 0.1}, "'weight' parameter of decompose must be given with noise"),
+        ({"noise": 0, "method": "fw-t"}, "does not solve the problem that noise"),
+    ],
+)
+def test_senseless_settings_are_refused_in_one_line(settings, words):
+    with pytest.raises(ValueError, match=words) as caught:
+        rw.decompose(instance(*CASES[0])[0], **settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_zeros_and_constants_end_at_once():
+    for M in (np.zeros((6, 5)), np.ones((6, 5))):
+        fit = rw.decompose(M, noise=0, rng=0)
+        assert fit.status is rw.Status.GAP_REACHED
+        np.testing.assert_allclose(np.asarray(fit.low_rank) + np.asarray(fit.sparse), M, atol=1e-12)
+
+
+def test_a_resumed_run_is_the_undisturbed_one(tmp_path):
+    M, _ = reference.corrupted(3, 60, 40, rank=3, observed=1.0)
+    settings = {"noise": 0.1 * float(np.linalg.norm(M)), "tol": 1e-12, "rng": 3}
+    whole = rw.decompose(M, **settings, max_iter=14)
+    rw.decompose(M, **settings, max_iter=6, checkpoint=tmp_path / "run")
+    second = rw.decompose(M, **settings, max_iter=14, checkpoint=tmp_path / "run", resume=True)
+    assert [record.objective for record in second.history] == pytest.approx(
+        [record.objective for record in whole.history], rel=1e-9
+    )
+    with pytest.raises(ValueError, match="other settings: noise"):
+        rw.decompose(M, **(settings | {"noise": 0.0}), checkpoint=tmp_path / "run", resume=True)
+
+
+def test_it_is_said_saved_and_loaded(tmp_path):
+    M, _ = instance(*CASES[0])
+    fit = rw.decompose(M, noise=0.5, rng=0)
+    assert "ε = 0.5" in repr(fit) and fit.as_dict()["epsilon"] == 0.5
+    fit.save(tmp_path / "fit.npz")
+    assert rw.load(tmp_path / "fit.npz").noise == fit.noise
+
+
+def test_the_command_line_takes_it(tmp_path, capsys):
+    np.save(tmp_path / "x.npy", instance(*CASES[0])[0])
+    words = ["decompose", str(tmp_path / "x.npy"), "-o", str(tmp_path / "out"), "--quiet"]
+    assert main([*words, "--noise", "0"]) == 0
+    L, S = np.load(tmp_path / "out" / "low_rank.npy"), np.load(tmp_path / "out" / "outliers.npy")
+    np.testing.assert_allclose(L + S, instance(*CASES[0])[0], atol=1e-10)
+    assert capsys.readouterr().err == ""
+    assert main([*words, "--force", "--noise", "1e9"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

@@ -1,0 +1,213 @@
+"""fit.refit(): L without shrinkage is what an oracle gets who knows the outliers, wherever the matrix lives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import rankwolf as rw
+from rankwolf.data import InMemory
+from rankwolf.ground.low_rank import LowRank
+from rankwolf.passes import trimmed
+from rankwolf.passes.trimmed import BINS, FitTrimmed, Magnitudes, column_steps
+from rankwolf.solvers.refit import least_strength, refit
+from rankwolf.weights.noise import measure, sigma_and_share
+
+
+def planted(seed, m, n, rank, sigma, outliers, missing):
+    """(data, truth, which entries are good)."""
+    rng = np.random.default_rng(seed)
+    truth = rng.standard_normal((m, rank)) @ rng.standard_normal((rank, n))
+    data = truth + sigma * rng.standard_normal((m, n))
+    spoiled = rng.random((m, n)) < outliers
+    data[spoiled] += rng.choice([-1.0, 1.0], np.count_nonzero(spoiled)) * rng.uniform(5.0, 10.0)
+    hidden = rng.random((m, n)) < missing
+    data[hidden] = np.nan
+    return data, truth, ~(spoiled | hidden)
+
+
+def oracle(data, good, rank):
+    low_rank = np.zeros(data.shape)
+    for _ in range(300):
+        u, s, vt = np.linalg.svd(np.where(good, data, low_rank), full_matrices=False)
+        low_rank = (u[:, :rank] * s[:rank]) @ vt[:rank]
+    return low_rank
+
+
+def error(low_rank, truth):
+    return np.linalg.norm(np.asarray(low_rank) - truth) / np.linalg.norm(truth)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize(
+    "setting", [(150, 100, 3, 0.3, 0.1), (80, 160, 5, 0.1, 0.15), (400, 30, 2, 0.5, 0.05)]
+)
+def test_it_is_as_good_as_knowing_the_outliers(setting, missing):
+    data, truth, good = planted(0, *setting, missing)
+    fit = rw.decompose(data, delta="auto", rng=0)
+    refitted = fit.refit()
+    best = error(oracle(data, good, setting[2]), truth)
+    assert error(refitted.low_rank, truth) < 1.1 * best < 0.9 * error(fit.low_rank, truth)
+    assert refitted.noise_scale == pytest.approx(setting[3], rel=0.05)
+
+
+def test_without_noise_it_is_exact():
+    data, truth, _ = planted(1, 120, 80, 4, 0.0, 0.1, 0.1)
+    refitted = rw.decompose(data, delta="auto", rng=0).refit()
+    assert error(refitted.low_rank, truth) < 1e-9
+
+
+def test_outliers_keep_their_size_and_noise_is_not_among_them():
+    data, truth, good = planted(2, 200, 100, 3, 0.2, 0.05, 0.1)
+    refitted = rw.decompose(data, delta="auto", rng=0).refit()
+    spoiled = ~good & ~np.isnan(data)
+    sparse = np.asarray(refitted.sparse)
+    assert np.median(np.abs(sparse - (data - truth))[spoiled]) < 0.2
+    assert np.count_nonzero(sparse[good]) < 0.003 * np.count_nonzero(good)
+    assert np.count_nonzero(sparse) == refitted.sparse.nnz
+    assert not sparse[np.isnan(data)].any()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_it_is_the_same_wherever_the_matrix_lives(tmp_path, dtype):
+    da = pytest.importorskip("dask.array")
+    data = planted(3, 300, 60, 3, 0.2, 0.05, 0.1)[0].astype(dtype)
+    np.save(tmp_path / "data.npy", data)
+    kinds = {
+        "memory": data,
+        "columns first": np.asfortranarray(data),
+        "disk": np.load(tmp_path / "data.npy", mmap_mode="r"),
+        "dask": da.from_array(data, chunks=(70, 60)),
+        "mask": (np.nan_to_num(data), ~np.isnan(data)),
+    }
+    results = {}
+    for name, X in kinds.items():
+        options = {"observed": X[1]} if name == "mask" else {}
+        fit = rw.decompose(X[0] if name == "mask" else X, lambdas=(5.0, 0.4), rng=0, tol=1e-4, **options)
+        refitted = fit.refit()
+        assert refitted.low_rank.rank == 3
+        results[name] = np.asarray(refitted.low_rank[:]), refitted.sparse.to_scipy().toarray()
+    tolerance = 2e-3 if dtype == np.float32 else 1e-5
+    for low_rank, sparse in results.values():
+        assert np.allclose(low_rank, results["memory"][0], atol=tolerance)
+        assert np.count_nonzero((sparse != 0) != (results["memory"][1] != 0)) <= 3
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_sparse_matrix_is_fitted_on_its_stored_entries(turned):
+    data, truth, good = planted(4, 300, 80, 3, 0.2, 0.05, 0.6)
+    rows, columns = np.nonzero(~np.isnan(data))
+    matrix = scipy.sparse.csr_array((data[rows, columns], (rows, columns)), shape=data.shape)
+    fit = rw.decompose(matrix.T if turned else matrix, delta="auto", rng=0)
+    refitted = fit.refit()
+    low_rank = np.asarray(refitted.low_rank).T if turned else np.asarray(refitted.low_rank)
+    assert error(low_rank, truth) < 1.1 * error(oracle(data, good, 3), truth)
+    assert refitted.sparse.to_scipy().nnz == refitted.sparse.nnz
+    dense = rw.decompose(data, lambdas=fit.lambdas, rng=0).refit()
+    assert error(low_rank, np.asarray(dense.low_rank)) < 0.03
+
+
+def test_the_columns_normal_equations_need_not_fit_into_memory(monkeypatch):
+    data, _, _ = planted(5, 200, 100, 3, 0.2, 0.05, 0.1)
+    fit = rw.decompose(data, delta="auto", rng=0)
+    exact = fit.refit()
+    monkeypatch.setattr(trimmed, "MOST_NUMBERS", 10)
+    assert np.allclose(np.asarray(fit.refit().low_rank), np.asarray(exact.low_rank), atol=0.02)
+
+
+def test_the_result_says_how_it_was_made_and_survives_a_file(tmp_path):
+    data, *_ = planted(6, 60, 40, 2, 0.1, 0.05, 0.0)
+    fit = rw.decompose(data, delta="auto", rng=0)
+    refitted = fit.refit()
+    assert type(refitted) is type(fit)
+    assert refitted.status is rw.Status.REFITTED
+    assert refitted.status.converged
+    assert f"noise {refitted.noise_scale:.4g}" in repr(refitted)
+    assert "without shrinkage" in repr(refitted)
+    assert refitted.gap == np.inf
+    assert refitted.lambdas == fit.lambdas
+    assert refitted.passes > fit.passes
+    assert refitted.seconds > fit.seconds
+    misfit = data - np.asarray(refitted.low_rank) - np.asarray(refitted.sparse)
+    assert refitted.objective == pytest.approx(0.5 * np.sum(misfit**2), rel=1e-6)
+    refitted.save(tmp_path / "refit.npz")
+    loaded = rw.load(tmp_path / "refit.npz")
+    assert (loaded.status, loaded.noise_scale) == (refitted.status, refitted.noise_scale)
+    with pytest.raises(ValueError, match="cannot be refitted"):
+        loaded.refit()
+
+
+def test_a_refit_of_a_refit_stays():
+    data, *_ = planted(7, 100, 60, 2, 0.1, 0.05, 0.0)
+    once = rw.decompose(data, delta="auto", rng=0).refit()
+    twice = once.refit()
+    assert np.allclose(np.asarray(twice.low_rank), np.asarray(once.low_rank), atol=0.02)
+
+
+@pytest.mark.parametrize("method", ["fw-t", "fista", "fw"])
+def test_every_method_can_be_refitted(method):
+    data, truth, _ = planted(8, 60, 40, 2, 0.1, 0.05, 0.0)
+    fit = rw.decompose(data, lambdas=(1.5, 0.2), method=method, rng=0, max_iter=400)
+    assert error(fit.refit().low_rank, truth) < (0.05 if method != "fw" else error(fit.low_rank, truth))
+
+
+def test_nothing_in_l_leaves_the_data_as_it_is():
+    data = np.random.default_rng(9).standard_normal((60, 40))
+    data[3, 4] = 30.0
+    with pytest.warns(rw.RankwolfWarning, match="low-rank part is zero"):
+        refitted = rw.decompose(data, delta="auto", rng=0).refit()
+    assert refitted.low_rank.rank == 0
+    assert refitted.noise_scale == pytest.approx(1.0, rel=0.05)
+    assert refitted.sparse[3][4] == 30.0
+
+
+def test_directions_of_noise_are_dropped():
+    """A λ_L far below the noise leaves its directions in L; unshrunk they would be worse still."""
+    data, _, _ = planted(10, 150, 100, 3, 0.5, 0.0, 0.0)
+    fit = rw.decompose(data, lambdas=(6.0, 1.0), rng=0)
+    assert fit.low_rank.rank > 10
+    assert fit.refit().low_rank.rank == 3
+
+
+def test_the_optimal_hard_threshold():
+    """Gavish and Donoho: 4/√3 for a square matrix, 2.858 medians; λ(0.5) = 1.9784 (their table) over 1 + √0.5."""
+    assert least_strength((100, 100)) == pytest.approx(4.0 / 3.0**0.5 / 2.0)
+    assert least_strength((100, 200)) == pytest.approx(1.9784 / (1.0 + 0.5**0.5), rel=1e-3)
+    assert least_strength((1, 10**9)) == pytest.approx(2.0**0.5, rel=1e-3)
+
+
+def test_magnitudes_in_bins_give_the_same_noise_as_sorting_them():
+    rng = np.random.default_rng(11)
+    residual = 3e-7 * rng.standard_normal(50_000)
+    residual[:5000] *= 40.0
+    counts = np.bincount(trimmed._bins(np.abs(residual)), minlength=BINS)
+    binned = Magnitudes(counts.astype(float))
+    found = sigma_and_share(binned.quantile, binned.beyond, 0.1)
+    expected = measure(residual, 0.1)
+    assert found.sigma == pytest.approx(expected.sigma, rel=5e-3)
+    assert found.outlier_share == pytest.approx(expected.outlier_share, abs=1e-3)
+
+
+def test_one_pass_is_the_least_squares_of_rows_and_then_of_columns():
+    rng = np.random.default_rng(12)
+    data = rng.standard_normal((30, 8))
+    data[rng.random(data.shape) < 0.2] = np.nan
+    right = np.linalg.qr(rng.standard_normal((8, 2)))[0]
+    left = np.zeros((30, 2))
+    sums = InMemory(data, None, 1, transposed=False).run(FitTrimmed(right, np.eye(2), np.inf), left)
+    for i in range(30):
+        seen = ~np.isnan(data[i])
+        assert np.allclose(left[i], np.linalg.lstsq(right[seen], data[i, seen], rcond=None)[0], atol=1e-6)
+    moved = right + column_steps(sums)
+    for j in range(8):
+        seen = ~np.isnan(data[:, j])
+        assert np.allclose(moved[j], np.linalg.lstsq(left[seen], data[seen, j], rcond=None)[0], atol=1e-6)
+
+
+def test_a_row_that_was_never_fitted_is_not_given_up_as_all_outliers():
+    data, truth, _ = planted(13, 100, 40, 2, 0.0, 0.0, 0.0)
+    u, s, vt = np.linalg.svd(truth, full_matrices=False)
+    u[7] = 0.0
+    found = refit(InMemory(data, None, 1), LowRank(u[:, :2], s[:2], vt[:2]))
+    assert error(found.low_rank, truth) < 1e-8

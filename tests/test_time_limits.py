@@ -1,0 +1,122 @@
+"""max_seconds is kept wherever a run may spend its time, and the result says how long it took."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import rankwolf as rw
+from rankwolf.data import InMemory
+from rankwolf.data.summary import Describe
+from rankwolf.ground.deadline import Deadline, TimeUp, current, patiently
+from rankwolf.run import judge
+
+NOISE = np.random.default_rng(0).standard_normal((1500, 1200))
+
+
+@pytest.mark.parametrize("method", ["hybrid", "fista", "ista", "fw-t", "fw"])
+@pytest.mark.parametrize("delta", [1e-5, "auto"])
+def test_every_method_ends_in_time(method, delta):
+    rw.decompose(NOISE[:60, :40], delta=1e-3, method=method, max_iter=2)  # compiled by now
+    started = time.perf_counter()
+    fit = rw.decompose(NOISE, delta=delta, method=method, max_seconds=0.5, rng=0)
+    wall = time.perf_counter() - started
+    assert wall < 0.5 + 5.0  # two seconds on a machine with nothing else to do
+    assert fit.seconds == pytest.approx(wall, abs=0.5)
+    assert np.isfinite(fit.objective)
+
+
+def test_radii_and_measurements_end_in_time():
+    sensing = rw.sensing.PartialDCT.random(60_000, (400, 300), seed=0)
+    b = sensing.apply(NOISE[:400, :300])
+    for call in (
+        lambda: rw.decompose(NOISE, radii=(100.0, 1000.0), max_seconds=0.3, rng=0),
+        lambda: rw.recover(b, sensing, delta=1e-6, max_seconds=0.3, rng=0),
+    ):
+        started = time.perf_counter()
+        fit = call()
+        assert time.perf_counter() - started < 5.0
+        assert np.isfinite(fit.objective)
+
+
+@pytest.mark.parametrize("parts", [{"lambdas": (3.0, 0.3)}, {"radii": (10.0, 10.0)}])
+def test_no_time_at_all_gives_zero_and_a_valid_bound(parts):
+    data = NOISE[:50, :40]
+    fit = rw.decompose(data, max_seconds=1e-9, rng=0, **parts)
+    assert fit.status is rw.Status.TIME_LIMIT
+    assert fit.low_rank.rank == 0
+    assert fit.history == ()
+    best = rw.decompose(data, rng=0, tol=1e-6, **parts)
+    assert fit.objective - fit.gap <= best.objective * (1.0 + 1e-6)
+    assert fit.objective >= best.objective - best.gap
+
+
+def test_a_long_proof_is_not_begun_when_the_time_is_up(monkeypatch):
+    monkeypatch.setattr("rankwolf.run.loop.PROOF_OPERATIONS", 0.0)
+    monkeypatch.setattr(judge, "certify", lambda *arguments: pytest.fail("a proof was begun"))
+    data = NOISE[:80, :60]
+    fit = rw.decompose(data, lambdas=(5.0, 1.0), max_seconds=1e-9, rng=0)
+    assert 0.0 < fit.relative_gap <= 1.0
+
+
+def test_the_last_record_agrees_with_the_result():
+    data = np.random.default_rng(1).standard_normal((80, 60))
+    for options in ({"tol": 1e-3}, {"tol": 1e-9, "max_iter": 3}, {"tol": 1e-9, "max_seconds": 0.2}):
+        fit = rw.decompose(data, lambdas=(5.0, 0.8), rng=0, **options)
+        last = fit.history[-1]
+        assert (last.objective, last.gap, last.relative_gap) == (fit.objective, fit.gap, fit.relative_gap)
+        assert (last.rank, last.nonzeros, last.passes) == (fit.low_rank.rank, fit.sparse.nnz, fit.passes)
+        assert last.seconds == pytest.approx(fit.seconds, abs=0.05)
+
+
+def test_the_seconds_count_from_the_call():
+    """The estimate of the noise and the first pass were not counted."""
+    started = time.perf_counter()
+    fit = rw.decompose(NOISE[:600, :500], rng=0, max_iter=1)
+    assert fit.seconds == pytest.approx(time.perf_counter() - started, abs=0.1)
+
+
+def test_callbacks_do_not_count():
+    fit = rw.decompose(
+        NOISE[:60, :40], lambdas=(5.0, 1.0), max_seconds=5.0, max_iter=3, tol=0.0, rng=0,
+        callback=lambda record: time.sleep(0.3),
+    )  # fmt: skip
+    assert fit.n_iter == 3
+    assert fit.seconds < 0.8
+
+
+def test_what_cannot_be_interrupted_is_not_waited_for():
+    with Deadline(0.1):
+        started = time.perf_counter()
+        with pytest.raises(TimeUp):
+            patiently(time.sleep, 1.0)
+        assert time.perf_counter() - started < 0.8
+        with pytest.raises(TimeUp):
+            patiently(int, 5)  # the time is up already
+    assert patiently(int, 5) == 5
+    with Deadline(10.0):
+        assert patiently(int, "7") == 7
+        with pytest.raises(scipy.linalg.LinAlgError):
+            patiently(np.linalg.cholesky, -np.eye(3))
+
+
+def test_a_deadline_is_in_force_in_its_thread_only():
+    seen = []
+    with Deadline(0.0):
+        assert current().passed
+        thread = threading.Thread(target=lambda: seen.append(current().passed))
+        thread.start()
+        thread.join()
+    assert seen == [False]
+    assert not current().passed
+
+
+def test_a_pass_is_not_begun_when_the_time_is_up():
+    source = InMemory(NOISE, None, 2)
+    with Deadline(0.0), pytest.raises(TimeUp):
+        source.run(Describe())
+    assert source.passes == 0

@@ -1,0 +1,126 @@
+"""Sample consensus: kernels against plain loops, and what the cleaning must keep and drop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.ndimage
+
+from rankwolf.kernels.pictures import NO_SAMPLE, count_visits, mark_strangers, weighted_medians
+from rankwolf.video.consensus import ConsensusRule, Samples
+
+HEIGHT, WIDTH, COUNT = 24, 32, 40
+
+
+def learn(samples, after=None, noise=1.0, **changes):
+    """Samples from residuals (n, height, width); ``after`` are those of the frames that follow."""
+    series = np.rint(samples).astype(np.int16)[..., None]
+    following = series if after is None else np.rint(after).astype(np.int16)[..., None]
+    rule = ConsensusRule(**changes)
+    return Samples.learn(rule, len(series), series.__getitem__, following.__getitem__, noise, 3, 0.001)
+
+
+def strange(samples, residual):
+    return samples.strangers(np.rint(residual).astype(np.int16)[..., None])
+
+
+def test_matches_are_counted_as_a_plain_loop_counts_them():
+    rng = np.random.default_rng(0)
+    values = rng.integers(-30, 30, (6, 7, 9, 3)).astype(np.int16)
+    values[rng.random((6, 7, 9)) < 0.2] += NO_SAMPLE
+    residual = rng.integers(-30, 30, (6, 7, 3)).astype(np.int16)
+    offsets, least = rng.integers(-2, 3, (2, 9, 2)), rng.integers(1, 6, (6, 7)).astype(np.int32)
+    found = np.empty((6, 7), np.bool_)
+    mark_strangers(residual, values, offsets, 20 * 20, least, found)
+    for y, x in np.ndindex(6, 7):
+        candidates = [values[y, x, k] for k in range(9)]
+        for j in range(2):
+            for k in range(9):
+                row, column = np.clip([y, x] + offsets[j, k], 0, [5, 6])
+                candidates.append(values[row, column, k])
+        near = sum(np.sum((c.astype(int) - residual[y, x]) ** 2) <= 400 for c in candidates)
+        assert found[y, x] == (near < least[y, x])
+
+
+def test_an_object_that_stays_comes_in_one_visit_and_a_wave_in_many():
+    here = np.array([50], np.int16)
+    stays = np.zeros((20, 1), np.int16)
+    stays[5:15] = 50
+    assert count_visits(here, stays, 9, 100, 99, 1) == 0, "the visit of a sample does not vouch for it"
+    wave = np.zeros((20, 1), np.int16)
+    wave[::4] = 50
+    assert count_visits(here, wave, 8, 100, 99, 1) == 4
+    assert count_visits(here, wave, 8, 100, 2, 1) == 2, "it stops at the number that is needed"
+    interrupted = stays.copy()
+    interrupted[9] = 0
+    assert count_visits(here, interrupted, 6, 100, 99, 1) == 0, "one sample that differs does not end a visit"
+    assert count_visits(here, interrupted, 6, 100, 99, 0) == 1
+
+
+def test_weighted_medians():
+    rng = np.random.default_rng(1)
+    values, weights = rng.random((15, 40)).astype(np.float32), rng.integers(1, 5, (15, 40))
+    medians = np.empty(40, np.float32)
+    weighted_medians(values, weights.astype(np.float32), medians)
+    for j in range(40):
+        repeated = np.sort(np.repeat(values[:, j], weights[:, j]))
+        assert medians[j] == repeated[(len(repeated) - 1) // 2]
+
+
+def test_what_flickers_is_background_and_an_object_there_is_not():
+    """Water that is 40 gray levels brighter or darker, every frame anew."""
+    rng = np.random.default_rng(2)
+    water = 40.0 * np.sign(rng.standard_normal((2, COUNT, HEIGHT, WIDTH)))
+    water = scipy.ndimage.uniform_filter(water, (0, 0, 3, 3)) * 2.0
+    samples = learn(water[0], water[1])
+    assert strange(samples, water[0, 3]).mean() < 0.02
+    boat = water[0, 3].copy()
+    boat[8:16, 10:22] = 150.0
+    assert strange(samples, boat)[8:16, 10:22].all()
+
+
+@pytest.mark.parametrize("stay", [4, 14])
+def test_an_object_does_not_vouch_for_itself(stay):
+    """It stands in one place for a tenth or a third of the time."""
+    rng = np.random.default_rng(3)
+    residual = rng.normal(0.0, 1.0, (COUNT, HEIGHT, WIDTH))
+    residual[10 : 10 + stay, 8:18, 12:20] = 60.0
+    samples = learn(residual)
+    found = strange(samples, residual[11])
+    assert found[8:18, 12:20].all()
+    assert not found[:4].any()
+    without = learn(residual, cleaning=0)
+    assert not strange(without, residual[11])[8:18, 12:20].any(), "else the cleaning does nothing here"
+
+
+def test_a_pixel_that_lost_all_samples_falls_back_on_the_background():
+    """Twenty colours pass over one place and leave it bare for two frames only."""
+    rng = np.random.default_rng(4)
+    residual = rng.normal(0.0, 1.0, (COUNT, HEIGHT, WIDTH))
+    for n in range(COUNT - 2):
+        residual[n, 6:18, 8:24] = 40.0 + 5.0 * n
+    samples = learn(residual)
+    counted = np.count_nonzero(samples.values[..., 0] < 4096, axis=2)
+    assert counted.min() >= ConsensusRule.least_samples
+    assert not strange(samples, np.zeros((HEIGHT, WIDTH)))[:5].any()
+
+
+def test_strong_noise_asks_for_more_matches_and_hides_less():
+    rng = np.random.default_rng(5)
+    residual = rng.normal(0.0, 9.0, (COUNT, HEIGHT, WIDTH))
+    faint = rng.normal(0.0, 9.0, (HEIGHT, WIDTH)) + 27.0
+    aware, unaware = learn(residual, noise=9.0), learn(residual, noise=1.0)
+    assert np.all(unaware.least == 3) and np.all(aware.least > 5)
+    assert strange(aware, faint).mean() > strange(unaware, faint).mean() + 0.2
+    # The vote decides: by chance, hardly any square of noise has a majority of strangers.
+    noise = strange(aware, rng.normal(0.0, 9.0, (HEIGHT, WIDTH)))
+    assert noise.mean() < 0.2
+
+
+def test_what_was_not_observed_is_neither_sample_nor_stranger():
+    residual = np.zeros((COUNT, HEIGHT, WIDTH))
+    residual[:, 3, 4] = NO_SAMPLE
+    samples = learn(residual)
+    frame = np.zeros((HEIGHT, WIDTH))
+    frame[3, 4] = NO_SAMPLE
+    assert not strange(samples, frame).any()

@@ -1,0 +1,175 @@
+"""A model that keeps learning: frame by frame, saved and resumed, through changes of the scene, from streams."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("av", reason="the extra 'video' is not installed")
+
+from video_files import names, pictures, run, write_video
+
+import rankwolf as rw
+from rankwolf.video.live import LiveSettings, Separator
+from rankwolf.video.scene import Scene
+from rankwolf.video.scoring import Score, score_frame
+
+QUICK = LiveSettings(warm_up=60, changed_after=10)
+
+
+@pytest.fixture(scope="module")
+def long():
+    return Scene(height=72, width=96, n_frames=200, n_objects=3, n_lamps=1, seed=5).render()
+
+
+def follow(separator, frames):
+    return [separator.update(frame)[1] for frame in frames]
+
+
+def test_close_to_the_truth_after_the_warm_up(long):
+    separator = rw.video.Separator(QUICK)
+    backgrounds, masks = zip(*map(separator.update, long.frames), strict=True)
+    assert not any(mask.any() for mask in masks[:59])
+    np.testing.assert_array_equal(backgrounds[10], long.frames[10])
+    score = sum(map(score_frame, masks[60:], long.masks[60:]), start=Score())
+    assert score.f_measure > 0.9
+    error = np.stack(backgrounds[60:]).astype(float) - long.background[60:]
+    assert np.sqrt(np.mean(error**2)) < 2.5
+
+
+@pytest.mark.parametrize("at", [30, 110])
+def test_a_saved_state_goes_on_as_if_nothing_had_happened(long, tmp_path, at):
+    one = Separator(QUICK)
+    follow(one, long.frames[:at])
+    one.save(tmp_path / "state.npz")
+    two = Separator.load(tmp_path / "state.npz", QUICK)
+    assert (two.count, two.ready) == (at, at >= 60)
+    for mask, again in zip(follow(one, long.frames[at:150]), follow(two, long.frames[at:150]), strict=True):
+        np.testing.assert_array_equal(mask, again)
+
+
+def test_light_that_fades_slowly_stays_background():
+    rng = np.random.default_rng(0)
+    still = 120.0 + 30.0 * np.sin(np.mgrid[0:48, 0:64][1] / 5.0)
+    shade = np.linspace(0.0, 0.4, 400)[:, None, None] * (np.arange(64) < 32)  # the left half alone
+    frames = [
+        np.clip(still * (1 - s) + rng.normal(0, 1.5, still.shape), 0, 255).astype(np.uint8) for s in shade
+    ]
+    separator = Separator(LiveSettings(warm_up=60, refresh=2))
+    masks = follow(separator, frames)
+    assert separator.relearned == 0
+    assert np.mean(masks[60:]) < 0.02
+
+
+def test_a_lamp_that_is_switched_on_is_background_within_two_seconds():
+    rng = np.random.default_rng(2)
+    y, x = np.mgrid[0:60, 0:80]
+    still = 90.0 + 25.0 * rng.random((60, 80))
+    spot = 1.0 + 0.8 * np.exp(-((y - 30) ** 2 + (x - 40) ** 2) / 200.0)
+    separator, shares = Separator(LiveSettings(warm_up=40)), []
+    for k in range(150):
+        frame = (still if k < 60 else still * spot) + rng.normal(0, 1.5, still.shape)
+        shares.append(separator.update(np.clip(frame, 0, 255).astype(np.uint8))[1].mean())
+    assert shares[61] > 0.05, "else there is nothing to learn here"
+    assert max(shares[110:]) < 0.01
+
+
+def test_a_moved_camera_is_learned_again(long):
+    separator = Separator(QUICK)
+    follow(separator, long.frames[:100])
+    moved = np.roll(long.frames, (11, 23), (1, 2))
+    masks = follow(separator, np.concatenate([255 - moved[100:], 255 - moved[100:]]))
+    assert separator.relearned == 1
+    truth = np.roll(long.masks, (11, 23), (1, 2))[100:]
+    score = sum(map(score_frame, masks[100:], truth), start=Score())
+    assert score.f_measure > 0.8
+
+
+def test_what_is_parked_becomes_background_after_the_time_that_was_asked_for():
+    rng = np.random.default_rng(1)
+    separator = Separator(LiveSettings(warm_up=40, absorb_after=60))
+    still = 100.0 + 20.0 * rng.random((48, 64))
+    moving = []
+    for k in range(220):
+        frame = still + rng.normal(0, 1.5, still.shape)
+        if k >= 80:
+            frame[20:34, 20:40] = 220.0
+        moving.append(separator.update(frame.astype(np.uint8))[1][22:32, 22:38].mean())
+    assert min(moving[85:135]) > 0.9
+    assert max(moving[160:]) < 0.1
+
+
+def test_bad_frames_and_bad_files_are_refused(tmp_path):
+    separator = Separator(QUICK)
+    with pytest.raises(ValueError, match=r"The 'frame' parameter of Separator\.update must be a uint8 array"):
+        separator.update(np.zeros((4, 4)))
+    separator.update(np.zeros((8, 8), np.uint8))
+    with pytest.raises(ValueError, match=r"must be of shape \(8, 8\), as the first was. Got \(8, 9\)"):
+        separator.update(np.zeros((8, 9), np.uint8))
+    (tmp_path / "no.npz").write_bytes(b"no")
+    with pytest.raises(ValueError, match="is not a state"):
+        Separator.load(tmp_path / "no.npz")
+    with pytest.raises(FileNotFoundError):
+        Separator.load(tmp_path / "nowhere.npz")
+
+
+def test_a_black_picture_is_all_background():
+    masks = follow(Separator(LiveSettings(warm_up=20)), np.zeros((30, 16, 16), np.uint8))
+    assert not np.any(masks)
+
+
+class Stdin:
+    def __init__(self, content):
+        self.buffer = io.BytesIO(content)
+
+
+@pytest.mark.parametrize("source", ["file", "encoded", "raw"])
+def test_streams_from_the_command_line(long, tmp_path, monkeypatch, capsys, source):
+    frames = long.frames[:100]
+    path, target = write_video(tmp_path / "a.mkv", frames, "ffv1"), tmp_path / "out"
+    words = {"file": [path], "encoded": ["-"], "raw": ["-", "--raw", "96x72"]}[source]
+    content = frames.tobytes() + b"half a frame" if source == "raw" else path.read_bytes()
+    monkeypatch.setattr("sys.stdin", Stdin(content))
+    assert run(*words, "--live", "--warm-up", 60, "-o", target, "--json") == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["frames"], summary["ready"]) == (100, True)
+    assert names(target) == {"background.mkv", "mask.mkv", "state.npz", "summary.json"}
+    mask = pictures(target / "mask.mkv") > 127
+    score = sum(map(score_frame, mask[60:], long.masks[60:100]), start=Score())
+    assert score.f_measure > 0.85
+
+
+def test_going_on_keeps_what_was_written(video, tmp_path, capsys):
+    target = tmp_path / "out"
+    words = (video, "--live", "--warm-up", 40, "-o", target)
+    assert run(*words, "--quiet") == 0
+    assert run(*words, "--quiet") == 2
+    assert "--force" in capsys.readouterr().err
+    assert run(*words, "--go-on", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["frames_before"] == 80
+    assert {"mask.mkv", "mask-2.mkv"} <= names(target)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--live", "--delta", "0.1"], "--delta does not go with --live"),
+        (["--live", "--warm-up", "3"], "--warm-up must be at least 20"),
+        (["--live", "--raw", "big"], "--raw must be WIDTHxHEIGHT"),
+        (["--warm-up", "30"], "--warm-up goes with --live only"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(video, tmp_path, capsys, words, says):
+    assert run(video, "-o", tmp_path / "out", *words) == 2
+    error = capsys.readouterr().err
+    assert says in error and error.count("\n") == 1
+    assert names(tmp_path) == set()
+
+
+def test_a_stream_that_is_not_there(tmp_path, capsys):
+    for source in ("rtsp://127.0.0.1:1/none", str(tmp_path / "none.mp4")):
+        assert run(source, "--live", "-o", tmp_path / "out") == 2
+        assert capsys.readouterr().err.count("\n") == 1
