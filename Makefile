@@ -2,18 +2,23 @@
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 WORKERS ?= 2
+MINUTES ?= 10
+TRIES ?= 20
 DEMO_EXTRAS := report,video
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
 
-.PHONY: help demo test lint bench system-packages clean
+.PHONY: help demo test lint bench fuzz chaos long-use system-packages clean
 
 help:
 	@echo "make demo             render a scene and separate it"
 	@echo "make test             run the tests"
 	@echo "make lint             ruff and mypy"
 	@echo "make bench            the measurements that the documents quote"
+	@echo "make fuzz             changed files of every kind that is read, for MINUTES (10)"
+	@echo "make chaos            killed workers and drivers, full disks, signals: TRIES (20) of each"
+	@echo "make long-use         10,000 calls and batches: nothing may grow"
 	@echo "make system-packages  chromium, for the tests of the report page"
 	@echo "make clean            remove what the others made"
 
@@ -29,7 +34,16 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/mypy
 
 bench: $(VENV)/dev.stamp
-	$(BIN)/python -m benchmarks.run --selection quick
+	$(BIN)/python -m benchmarks quick
+
+fuzz: $(VENV)/dev.stamp
+	$(BIN)/python -m benchmarks fuzz --minutes $(MINUTES)
+
+chaos: $(VENV)/dev.stamp
+	$(BIN)/python -m benchmarks chaos --tries $(TRIES)
+
+long-use: $(VENV)/dev.stamp
+	$(BIN)/python -m benchmarks long_use
 
 system-packages:
 	@if command -v chromium >/dev/null; then echo "chromium is there."; \

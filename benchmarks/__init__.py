@@ -1,1 +1,1 @@
-"""Every figure that the documents print, measured: ``python -m benchmarks.run`` and the scripts beside it."""
+"""Every figure that the documents print, measured: ``python -m benchmarks`` and the scripts beside it."""

@@ -2,7 +2,7 @@
 
 None of it is part of the repository. A matrix is laid out as in the paper: **a column for each frame or image**, its
 pixels down the rows, C-contiguous, so that a tile of rows is one stretch of memory. ``frames`` gives the same numbers
-as (count, height, width). Rendered scenes need no files: :mod:`rankwolf.scene`.
+as (count, height, width). Rendered scenes need no files: :mod:`rankwolf.video.scene`.
 """
 
 from __future__ import annotations

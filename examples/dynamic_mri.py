@@ -5,8 +5,8 @@ eighth is measured, at places that differ from frame to frame, with noise. Three
 coefficients set to zero; a low-rank matrix alone; a low-rank plus a sparse one, where L takes the steady anatomy and S
 the contrast and the beating. Each of the last two has the best of the same four weights λ_L.
 
-The phantom is real-valued. A scanner's images have a phase and several coils; coils would be a ``Stack`` of
-``PartialFourier @ sensitivity`` operators, a phase that is known one more factor of them.
+The phantom is real-valued and has one coil. For a scanner's images, which have a phase and several coils,
+``rankwolf.sensing.Sense(mask, maps)`` takes the place of ``PartialFourier(mask)``, and L and S are complex.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Any
 
 import rankwolf as rw
 from benchmarks.contestants import Challenge, Outcome
-from rankwolf.result import Record
+from rankwolf.result.decomposition import Record
 
 
 def solve_with(method: Any, challenge: Challenge) -> Outcome:

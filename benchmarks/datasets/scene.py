@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.datasets import Dataset
 from benchmarks.harness import judge
-from rankwolf.scene import Scene
+from rankwolf.video.scene import Scene
 
 
 def load(

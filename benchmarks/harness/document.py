@@ -6,21 +6,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks import figure1
-from benchmarks.experiments import (
-    against_the_limit,
-    agreement,
-    largest,
-    memory,
-    peers,
-    scaling,
-    time_to_gap,
-    time_to_objective,
-)
 from benchmarks.harness import results
 from benchmarks.harness.experiment import folder
 from benchmarks.harness.machine import ROOT
 from benchmarks.harness.results import Row, table
+from benchmarks.paper import figure1
+from benchmarks.quality import agreement
+from benchmarks.scale import largest, scaling
+from benchmarks.speed import against_the_limit, memory, peers, time_to_gap, time_to_objective
 
 EXPERIMENTS: tuple[ModuleType, ...] = (
     time_to_objective, time_to_gap, against_the_limit, memory, scaling, largest, peers, agreement,
@@ -28,7 +21,7 @@ EXPERIMENTS: tuple[ModuleType, ...] = (
 TARGET = ROOT / "docs" / "benchmarks.md"
 INTRODUCTION = """# Benchmarks
 
-Written by `python -m benchmarks.harness.document` from the results that `python -m benchmarks.run` saved; nothing here
+Written by `python -m benchmarks.harness.document` from the results that `python -m benchmarks` saved; nothing here
 is typed in by hand. One judge (`benchmarks/harness/judge.py`) evaluates every answer in float64 by plain NumPy, without
 rankwolf's code; every run has a process of its own, with its threads pinned; kernels are compiled before the clock
 starts. "met" and "missed" compare with the aims that the project set itself."""
@@ -113,7 +106,7 @@ def _paper_table(name: str, title: str) -> str:
 def _figure1(target: Path) -> str:
     content = results.load("figure1")
     if content is None:
-        return "## The paper's Figure 1\n\nNot measured yet: `python -m benchmarks.figure1`."
+        return "## The paper's Figure 1\n\nNot measured yet: `python -m benchmarks figure1`."
     figure1.draw(content["rows"], target.parent / "figures" / "figure1.png")
     return (
         "## The paper's Figure 1\n\nFrank-Wolfe against FW-P on a synthetic 1000 × 1000 problem.\n\n"

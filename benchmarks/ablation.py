@@ -1,0 +1,145 @@
+"""What each heuristic of the hybrid is worth: ``python -m benchmarks.ablation``, hours for all of it.
+
+Each heuristic is switched off, or set to a plain value, alone; counted are the passes to a certified relative gap of
+1e-3. A run ends after four times the passes of the full hybrid, and counts as so many. Every run is saved as soon as
+it is done, and a second call goes on with what is missing. ``--data``, ``--rho`` and ``--only`` select; ``--table``
+writes what is there to ``docs/ablation.md``; ``--again`` measures anew, after the code has changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import rankwolf as rw
+from benchmarks import data
+from benchmarks.harness.results import Results, Row, load, table
+from benchmarks.quality.cdnet import frames_of
+from rankwolf.solvers import Hybrid
+
+NAME, TOL = "ablation", 1e-3
+DATA = (*data.FACES, "escalator", "lobby", "highway", "restaurant")
+RHOS = (1.0, 0.6, 0.3)
+MOST_PASSES, MOST_TIMES = 300, 4.0
+DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "ablation.md"
+
+FULL = "the hybrid as it is"
+# What is switched off, and the settings that do it.
+WITHOUT: dict[str, dict[str, Any]] = {
+    FULL: {},
+    "no momentum": {"momentum": (0.0, 0.0)},
+    "momentum at most 0.6, never more": {"momentum": (0.6, 0.6)},
+    "momentum at most 0.85, never less": {"momentum": (0.85, 0.85)},
+    "momentum may ring": {"ringing_pace": 0.0},
+    "rows step by 1": {"bold_rows": False},
+    "thresholds step by 1": {"bold_threshold": False},
+    "no caution in thresholds": {"caution": 1.0},
+    "eight probes, whatever the rank": {"probe_share": 0.0},
+    "rows step once in a pass": {"row_steps": ((1.0, 1.0),)},
+    "rows first fitted at λ_S alone": {"first_row_steps": ((1.0, 1.0),)},
+    "no sample": {"sample_rows": float("inf")},
+    "no path: weights as given from the start": {"path_start": 0.0},
+    "no predictor on the path": {"predicts": False},
+    "levels of the path end at a gap of 0.1": {"path_gap": 0.1},
+    "probes: no more for directions that came in": {"probes_for_each": 0.0},
+    "proofs only when the Ritz bound is enough": {"proof_ratio": (1.0, 1.0)},
+    "failed proofs teach nothing": {"learns": False},
+    "proofs without a hint": {"deflates": False},
+}
+
+HEAD = """# What the heuristics of the hybrid are worth
+
+Written by `python -m benchmarks.ablation --table`. Passes to a certified relative gap of 1e-3 with each heuristic
+switched off alone; `>` where the run was ended there. *worth* is the geometric mean, over the columns, of the passes
+without the heuristic over the passes of the hybrid as it is, less one. ρ is the observed fraction.
+"""
+
+
+def matrix(name: str, rho: float, seed: int) -> tuple[data.Array, data.Array | None, float]:
+    """X, what was observed, and the paper's δ."""
+    if name == "highway":
+        video = frames_of("highway", color=False)
+        flat = video.reshape(len(video), -1)
+        return flat, data.observed((flat.shape[0], flat.shape[1]), rho, seed), 1e-3
+    return *data.masked(name, rho, seed), data.DELTA[name]
+
+
+def measure(
+    results: Results, names: Sequence[str], rhos: Sequence[float], variants: Sequence[str], again: bool
+) -> None:
+    """Every combination that is not there yet."""
+    for name in names:
+        for rho in rhos:
+            wanted = [FULL, *(variant for variant in variants if variant != FULL)]
+            done = {row["variant"]: row for row in results.rows if (row["data"], row["rho"]) == (name, rho)}
+            wanted = [variant for variant in wanted if again or variant not in done]
+            if not wanted:
+                continue
+            X, observed, delta = matrix(name, rho, seed=0)
+            for variant in wanted:
+                limit = MOST_PASSES if variant == FULL else round(MOST_TIMES * done[FULL]["passes"])
+                fit = rw.decompose(
+                    X, observed=observed, delta=delta, tol=TOL, rng=0, method=Hybrid(**WITHOUT[variant]),
+                    callback=partial(within, limit),
+                )  # fmt: skip
+                row: Row = {
+                    "data": name, "rho": rho, "variant": variant, "passes": fit.passes, "iterations": fit.n_iter,
+                    "met": fit.status is rw.Status.GAP_REACHED, "gap": fit.relative_gap, "rank": fit.low_rank.rank,
+                }  # fmt: skip
+                results.rows = [old for old in results.rows if _key(old) != _key(row)]
+                done[variant] = results.add(row)
+                print(f"{name} ρ = {rho}: {fit.passes:4d} passes, {variant}", flush=True)
+
+
+def within(limit: int, record: rw.Record) -> bool:
+    return record.passes < limit
+
+
+def _key(row: Row) -> tuple[str, float, str]:
+    return row["data"], row["rho"], row["variant"]
+
+
+def report(rows: Sequence[Row]) -> str:
+    """One line for each heuristic, one column for each matrix."""
+    found = {_key(row): row for row in rows}
+    columns = [(name, rho) for name in DATA for rho in RHOS if (name, rho, FULL) in found]
+    lines = []
+    for variant in WITHOUT:
+        cells, ratios = [], []
+        for name, rho in columns:
+            row, full = found.get((name, rho, variant)), found[name, rho, FULL]
+            cells.append("–" if row is None else f"{'' if row['met'] else '>'}{row['passes']}")
+            if row is not None:
+                ratios.append(row["passes"] / full["passes"])
+        worth = f"{np.exp(np.mean(np.log(ratios))) - 1.0:+.0%}" if ratios and variant != FULL else ""
+        lines.append([variant, *cells, worth])
+    return table(["without", *(f"{name} {rho:g}" for name, rho in columns), "worth"], lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA))
+    parser.add_argument("--rho", nargs="+", type=float, choices=RHOS, default=list(RHOS))
+    parser.add_argument("--only", nargs="+", choices=list(WITHOUT), default=list(WITHOUT))
+    parser.add_argument("--again", action="store_true", help="measure also what was measured before")
+    parser.add_argument(
+        "--table", action="store_true", help=f"write docs/{DOCUMENT.name} and measure nothing"
+    )
+    chosen = parser.parse_args(arguments)
+    results = Results(NAME, {"tol": TOL})
+    results.rows += (load(NAME) or {"rows": []})["rows"]
+    if not chosen.table:
+        measure(results, chosen.data, chosen.rho, chosen.only, chosen.again)
+    text = report(results.rows)
+    print(text)
+    if chosen.table:
+        DOCUMENT.write_text(f"{HEAD}\n{text}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""One file for each experiment; :mod:`benchmarks.harness.experiment` says what is in it."""

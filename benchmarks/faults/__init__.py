@@ -1,0 +1,1 @@
+"""Changed files, killed processes, full disks, signals, long use."""

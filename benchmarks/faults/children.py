@@ -1,0 +1,124 @@
+"""Children that are forked to be hurt: how each one ended."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+# For the machine's sake: no child gets further than this.
+ADDRESS_SPACE = 12 * 2**30
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How one child ended. ``memory``: the most that it, or a child of its own, had."""
+
+    status: int
+    seconds: float
+    memory: float
+    words: str
+    hung: bool
+
+    @property
+    def code(self) -> int:
+        """The exit code; for a signal, its number with a minus sign."""
+        return os.waitstatus_to_exitcode(self.status)
+
+
+def run_child(
+    action: Callable[[], int],
+    words: Path,
+    longest: float,
+    disturb: tuple[float, signal.Signals] | None = None,
+) -> Ending:
+    """Fork, run ``action`` there, and wait; what it says on stderr goes to the file ``words``.
+
+    ``disturb``: a signal for the child, after so many seconds. After ``longest`` seconds it is killed, and has hung.
+    """
+    started = time.perf_counter()
+    child = os.fork()
+    if child == 0:
+        _run(action, words)
+    hung = False
+    while True:
+        found, status, usage = os.wait4(child, os.WNOHANG)
+        passed = time.perf_counter() - started
+        if found:
+            break
+        if disturb is not None and passed > disturb[0]:
+            os.kill(child, disturb[1])
+            disturb = None
+        if passed > longest and not hung:
+            hung = True
+            os.killpg(child, signal.SIGKILL)
+        time.sleep(0.002)
+    said = words.read_text(encoding="utf-8", errors="backslashreplace") if words.exists() else ""
+    return Ending(status, passed, 1024.0 * usage.ru_maxrss, said, hung)
+
+
+def _run(action: Callable[[], int], words: Path) -> None:
+    code = 70
+    try:
+        os.setpgid(0, 0)
+        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        os.dup2(os.open(words, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+        code = action()
+    except BaseException:
+        traceback.print_exc()
+        code = 71
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def make_in_child(make: Callable[[Path], object], place: Path) -> None:
+    """Files that the others need: in a child too, because the threads that libraries start would be lost in a fork."""
+    child = os.fork()
+    if child == 0:
+        try:
+            make(place)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        raise RuntimeError(f"nothing was made in {place}")
+
+
+def warm_up() -> None:
+    """Everything that a child will need, imported and compiled once; without threads, which a fork would lose."""
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    for name in (
+        "h5py",
+        "zarr",
+        "pandas",
+        "pyarrow.parquet",
+        "av",
+        "PIL.Image",
+        "scipy.sparse.linalg",
+        "scipy.fft",
+    ):
+        __import__(name)
+    import rankwolf as rw
+    import rankwolf.video.separation
+    from benchmarks.faults.fuzzing import samples
+
+    for method, data in (("hybrid", samples.matrix()), ("fw-t", samples.matrix()), ("als", samples.sparse())):
+        rw.decompose(data, method=method, delta=1e-2, max_iter=3, rng=0, n_threads=1)
+
+
+def command(*words: object) -> int:
+    """``rankwolf`` as the shell would call it, with its guard; the child of the guard leaves from here, too."""
+    from rankwolf.cli import guarded_main
+
+    return guarded_main([*map(str, words), "--quiet", "--threads", "1"])

@@ -1,0 +1,118 @@
+"""Dynamic MRI of the brain series: zero filling, two L + S methods from their papers, and ours at its defaults.
+
+``python -m benchmarks mri --lines 8 --coils 1 8``. Each method gives an error after every iteration; times are of the
+whole process on one thread, without the evaluation. The rivals run at their published settings and at the best of a
+grid of thresholds, chosen by the error, which needs the truth; ours has its defaults.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+
+import rankwolf as rw
+from benchmarks.contestants.mri import (
+    PUBLISHED,
+    PUBLISHED_ITERATIONS,
+    Thresholds,
+    lin_fessler,
+    otazo,
+    zero_filled,
+)
+from benchmarks.data import Array
+from benchmarks.datasets.mri import Series, series
+from benchmarks.harness.results import Results, Row, table
+from rankwolf.sensing import Temporal
+
+RIVALS = {"otazo": otazo, "lin_fessler": lin_fessler}
+GRID = {"low_rank": (0.0003, 0.001, 0.003, 0.01, 0.03), "sparse": (0.001, 0.003, 0.01, 0.03)}
+
+
+def curve(case: Series, images: Iterator[Array]) -> list[tuple[float, float]]:
+    """(seconds, error) after each iteration; the clock stands still while the error is computed."""
+    points, started = [], time.perf_counter()
+    for image in images:
+        seconds = time.perf_counter() - started
+        points.append((seconds, case.error(image)))
+        started = time.perf_counter() - seconds
+    return points
+
+
+def rival(case: Series, name: str, thresholds: Thresholds, iterations: int) -> Row:
+    points = curve(case, RIVALS[name](case.b, case.sensing, thresholds, iterations))
+    return {"thresholds": (thresholds.low_rank, thresholds.sparse), **_last(points)}
+
+
+def best_rival(case: Series, name: str, iterations: int) -> Row:
+    """The thresholds of the grid with the smallest error after the same number of iterations."""
+    pairs = [Thresholds(*pair) for pair in product(*GRID.values())]
+    rows = [rival(case, name, pair, iterations) for pair in pairs]
+    return min(rows, key=lambda row: float(row["error"]))
+
+
+def ours(case: Series, transform: Temporal | None, tol: float) -> Row:
+    """``recover`` at its defaults, with or without a transform along time."""
+    points: list[tuple[float, float]] = []
+    sensing = case.sensing if transform is None else case.sensing @ transform.inverse
+
+    def see(record: rw.Record, pair: object) -> None:
+        total = np.asarray(pair.low_rank) + pair.sparse  # type: ignore[attr-defined]
+        points.append((record.seconds, case.error(total if transform is None else transform.frames(total))))
+
+    fit = rw.recover(case.b, sensing, tol=tol, rng=0, n_threads=1, callback=rw.callbacks.WithIterate(see))
+    return {**_last(points), "passes": fit.passes, "gap": fit.relative_gap, "rank": fit.low_rank.rank}
+
+
+def _last(points: list[tuple[float, float]]) -> Row:
+    """The end of a curve, the curve itself, and when it was within 1 % of its end."""
+    seconds, error = points[-1]
+    near = next(k for k, point in enumerate(points) if point[1] <= 1.01 * error)
+    return {
+        "error": error, "seconds": round(seconds, 2), "iterations": len(points), "near": near + 1,
+        "near_seconds": round(points[near][0], 2), "curve": [(round(s, 3), round(e, 5)) for s, e in points],
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--lines", type=int, nargs="+", default=[4, 8, 16])
+    parser.add_argument("--coils", type=int, nargs="+", default=[1, 8])
+    parser.add_argument("--frames", type=int, help="the first so many alone")
+    parser.add_argument("--iterations", type=int, default=50, help="of the rivals at their best thresholds")
+    parser.add_argument("--tol", type=float, default=1e-2, help="of ours")
+    options = parser.parse_args()
+    results = Results("mri", vars(options))
+    for coils, lines in product(options.coils, options.lines):
+        case = series(lines, coils, options.frames)
+        rows: dict[str, Row] = {
+            "zero filling": {
+                "error": case.error(zero_filled(case.b, case.sensing)),
+                "iterations": 1,
+                "seconds": 0.0,
+            }
+        }
+        for name in RIVALS:
+            rows[f"{name}, published"] = rival(case, name, PUBLISHED[name], PUBLISHED_ITERATIONS[name])
+            rows[f"{name}, best"] = best_rival(case, name, options.iterations)
+        rows["ours"] = ours(case, None, options.tol)
+        rows["ours, in time"] = ours(case, case.transform, options.tol)
+        for name, row in rows.items():
+            results.add({"coils": coils, "lines": lines, "method": name, **row})
+        lines_of_table = [
+            (name, f"{row['error']:.4f}", str(row["iterations"]), f"{row['seconds']:.1f}",
+             f"{row['near']} ({row['near_seconds']:.1f} s)" if "near" in row else "", str(row.get("thresholds", "")))
+            for name, row in rows.items()
+        ]  # fmt: skip
+        print(f"\n{coils} coil{'s' * (coils > 1)}, {lines} lines a frame")
+        header = ("method", "error", "iterations", "seconds", "within 1 % of it after", "thresholds")
+        print(table(header, lines_of_table), flush=True)
+
+
+if __name__ == "__main__":
+    main()

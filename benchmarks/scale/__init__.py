@@ -1,0 +1,1 @@
+"""Matrices larger than memory or than one machine."""

@@ -1,0 +1,1 @@
+"""How long a run takes, and what it holds in memory."""
