@@ -174,7 +174,7 @@ def test_results_are_replaced_only_when_asked(tmp_path, capsys):
         (["data.csv", "--max-memory", "1kB"], "more than the limit of 1 kB"),
         (["infinite.csv"], "must be finite"),
         (["words.csv"], "must hold numbers"),
-        (["huge.npy"], "more than the file holds"),
+        (["huge.npy"], "more than it holds"),
         (["lost.zarr", "--strict"], "1 of 4 chunks are not in the Zarr store"),
         (["ratings.npz", "--standardize"], "does not go with a sparse matrix"),
     ],

@@ -82,8 +82,9 @@ def test_an_interrupt_within_a_save_is_an_interrupt(first, tmp_path, monkeypatch
 def test_a_folder_is_the_old_one_or_the_new_one(tmp_path):
     lines = range(1, 150)
     for line in lines:
-        target = tmp_path / str(line)
-        target.mkdir()
+        # Each in a folder of its own: what an interrupted one leaves there is looked at by the next, line by line.
+        target = tmp_path / str(line) / "target"
+        target.mkdir(parents=True)
         (target / "old").touch()
         with (
             contextlib.suppress(KeyboardInterrupt),
@@ -92,7 +93,7 @@ def test_a_folder_is_the_old_one_or_the_new_one(tmp_path):
         ):
             new.mkdir()
             (new / "new").touch()
-    found = [[file.name for file in (tmp_path / str(line)).iterdir()] for line in lines]
+    found = [[file.name for file in (tmp_path / str(line) / "target").iterdir()] for line in lines]
     assert (
         ["old"] in found
         and ["new"] in found
