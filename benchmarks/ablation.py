@@ -88,7 +88,7 @@ def measure(
                     callback=partial(within, limit),
                 )  # fmt: skip
                 row: Row = {
-                    "data": name, "rho": rho, "variant": variant, "passes": fit.passes, "iterations": fit.n_iter,
+                    "data": name, "rho": rho, "variant": variant, "passes": fit.passes, "iterations": fit.iterations,
                     "met": fit.status is rw.Status.GAP_REACHED, "gap": fit.relative_gap, "rank": fit.low_rank.rank,
                 }  # fmt: skip
                 results.rows = [old for old in results.rows if _key(old) != _key(row)]

@@ -143,7 +143,7 @@ def main() -> None:
     print(f"relative error  zero-filled {error(images['zero-filled'], truth):.4f}")
     print(f"                L alone     {low_rank_error:.4f}   (rank {low_rank_fit.low_rank.rank})")
     print(f"                L + S       {both_error:.4f}   (rank {both_fit.low_rank.rank}, "
-          f"{both_fit.sparse.nnz / S.size:.1%} of S not zero)")  # fmt: skip
+          f"{both_fit.sparse.nonzeros / S.size:.1%} of S not zero)")  # fmt: skip
     draw(images, {"L": L, "S": S}, ventricle, options.output)
     print(f"{options.output}, {time.perf_counter() - started:.0f} s")
 

@@ -32,7 +32,7 @@ def test_table_has_one_header_and_one_row_for_each_iteration(matrix):
     assert (
         " ".join(header.split()) == "Iteration Passes Objective Gap Relative gap Rank Nonzeros Step Seconds"
     )
-    assert len(rows) == fit.n_iter
+    assert len(rows) == fit.iterations
     assert {len(row) for row in rows} == {len(header)}
     for row, record in zip(
         rows[:-1], fit.history[:-1], strict=True
@@ -84,7 +84,7 @@ def test_combined_callbacks_are_all_called_and_one_false_stops(matrix):
         seen.append(("second", record.iteration))
 
     fit = rw.decompose(matrix, delta=0.1, method="fista", rng=0, tol=0.0, callback=combine(first, second))
-    assert fit.status is rw.Status.CALLBACK and fit.n_iter == 3
+    assert fit.status is rw.Status.CALLBACK and fit.iterations == 3
     assert seen == [(name, i) for i in (1, 2, 3) for name in ("first", "second")]
 
 

@@ -49,7 +49,7 @@ def test_resumed_is_undisturbed(method, dtype, tmp_path):
     X, path = data_for(method, dtype), tmp_path / "run.checkpoint"
     whole = run(X, method, max_iter=12)
     first = run(X, method, max_iter=5, checkpoint=path)
-    assert first.n_iter == 5
+    assert first.iterations == 5
     second = run(X, method, max_iter=12, checkpoint=path, resume=True)
     assert [record.iteration for record in second.history] == list(range(1, 13))
     assert repr(second.history[:4]) == repr(first.history[:4])  # the last record of a result is judged anew
@@ -98,7 +98,7 @@ def test_an_existing_checkpoint_is_not_overwritten_by_accident(tmp_path):
 
 def test_resume_without_a_checkpoint_starts(tmp_path):
     path = tmp_path / "run.checkpoint"
-    assert run(matrix(), "hybrid", max_iter=2, checkpoint=path, resume=True).n_iter == 2
+    assert run(matrix(), "hybrid", max_iter=2, checkpoint=path, resume=True).iterations == 2
     with pytest.raises(ValueError, match="'checkpoint' parameter"):
         run(matrix(), "hybrid", resume=True)
 
@@ -124,7 +124,7 @@ def test_other_data_and_settings_are_refused(tmp_path):
             again(**settings)
     with pytest.raises(ValueError, match="'rng' parameter"):
         again(rng=np.random.Generator(np.random.MT19937(0)))
-    assert again(tol=1e-5, n_threads=1, max_seconds=100.0).n_iter <= 4
+    assert again(tol=1e-5, n_threads=1, max_seconds=100.0).iterations <= 4
 
 
 def test_settings_of_a_solver_are_compared(tmp_path):
@@ -324,6 +324,6 @@ def test_separate_goes_on_from_a_checkpoint(tmp_path):
     assert main([*words, "-o", str(tmp_path / "two"), "--tol", "1e-4"]) == 2
     assert main([*words, "-o", str(tmp_path / "two"), "--tol", "1e-4", "--resume"]) == 0
     first, second = (rw.load(tmp_path / name / "result.npz") for name in ("one", "two"))
-    assert repr(second.history[: first.n_iter - 1]) == repr(first.history[:-1])
+    assert repr(second.history[: first.iterations - 1]) == repr(first.history[:-1])
     assert second.relative_gap <= 1e-4
     assert main(["separate", str(tmp_path / "x.npy"), "-o", str(tmp_path / "three"), "--resume"]) == 2

@@ -188,7 +188,7 @@ def test_an_all_zero_matrix_is_zero_plus_zero(shape, method, dtype):
     got = rw.decompose(np.zeros(shape, dtype), method=method)
     assert got.status is rw.Status.GAP_REACHED
     assert got.objective == got.gap == got.relative_gap == 0.0
-    assert got.low_rank.rank == got.sparse.nnz == 0
+    assert got.low_rank.rank == got.sparse.nonzeros == 0
     assert not np.any(np.asarray(got.low_rank))
     assert not np.any(np.asarray(got.sparse))
 
@@ -197,7 +197,7 @@ def test_an_all_zero_matrix_is_zero_plus_zero(shape, method, dtype):
 def test_an_all_zero_matrix_with_radii(method):
     got = rw.decompose(np.zeros((6, 4)), radii=(1.0, 1.0), method=method)
     assert got.objective == got.gap == 0.0
-    assert got.low_rank.rank == got.sparse.nnz == 0
+    assert got.low_rank.rank == got.sparse.nonzeros == 0
 
 
 @pytest.mark.parametrize("value", [1, 255, -7.5])
@@ -246,7 +246,7 @@ def test_extreme_weights_end_without_a_warning(method, reach):
         if method != "fw":  # its first steps are as long as the crude bounds U_L and U_S
             assert got.objective <= 0.5 * norm**2 * (1 + 1e-5)
         if reach > 1.0:
-            assert got.low_rank.rank == got.sparse.nnz == 0
+            assert got.low_rank.rank == got.sparse.nonzeros == 0
             assert got.status is rw.Status.GAP_REACHED
 
 
@@ -415,7 +415,7 @@ def test_sums_of_single_precision_data_are_kept_in_double_precision(method):
     X[::7] = 3.0
     half_norm = 0.5 * float(np.sum(X.astype(np.float64) ** 2))
     got = rw.decompose(X, lambdas=(1e5, 1e5), method=method, max_iter=1, rng=0)
-    assert got.low_rank.rank == got.sparse.nnz == 0
+    assert got.low_rank.rank == got.sparse.nonzeros == 0
     assert got.objective == pytest.approx(half_norm, rel=2e-7)
     assert got.history[0].objective == pytest.approx(half_norm, rel=2e-7)
 
@@ -444,5 +444,5 @@ def test_no_float64_copy_of_the_data(dtype, order, masked, most):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert got.n_iter == 4
+    assert got.iterations == 4
     assert peak / X.size < most

@@ -81,7 +81,7 @@ def test_threads_give_the_same_answer_as_memory(method, turned):
         assert fit.passes == expected.passes
     np.testing.assert_allclose(np.asarray(fit.low_rank), expected.low_rank[:], atol=1e-2)
     assert isinstance(fit.low_rank.u, np.ndarray)
-    if fit.sparse.nnz and method != "fw":
+    if fit.sparse.nonzeros and method != "fw":
         np.testing.assert_allclose(fit.sparse.to_dask().compute(), np.asarray(fit.sparse), atol=1e-9)
         assert fit.sparse.to_dask().shape == X.shape
 

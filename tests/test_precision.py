@@ -45,5 +45,5 @@ def test_wherever_the_data_is(tmp_path):
 def test_where_nothing_helps_the_status_says_so_at_once():
     fit = rw.decompose(photographs(), delta=0.02, tol=1e-15, rng=0, max_iter=1000)
     assert fit.status is rw.Status.NO_PROGRESS
-    assert fit.n_iter < 120
+    assert fit.iterations < 120
     assert fit.relative_gap < 1e-10

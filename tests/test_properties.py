@@ -143,7 +143,7 @@ def test_scaling_the_data_and_the_weights_scales_the_parts(method, seed, m, n, o
         rng=0,
         n_threads=1,
     )
-    assert two.n_iter == one.n_iter
+    assert two.iterations == one.iterations
     assert two.status is one.status
     assert_allclose(np.asarray(two.low_rank) / c, np.asarray(one.low_rank), rtol=1e-9, atol=1e-10)
     assert_allclose(np.asarray(two.sparse) / c, np.asarray(one.sparse), rtol=1e-9, atol=1e-10)

@@ -244,7 +244,7 @@ class TestWeights:
             rw.recover(c * matrix @ M.ravel(), c * matrix, SHAPE, delta=0.01, tol=1e-6, rng=0, max_iter=5000)
             for c in (1.0, scale)
         )
-        assert one.n_iter == other.n_iter
+        assert one.iterations == other.iterations
         np.testing.assert_allclose(np.asarray(one.low_rank), np.asarray(other.low_rank), rtol=1e-6, atol=1e-8)
 
     @pytest.mark.parametrize("kind", ["gaussian", "cosines", "fourier"])
@@ -322,7 +322,7 @@ class TestRun:
     def test_zero_measurements(self, method):
         A = operator("gaussian", 0)
         fit = rw.recover(np.zeros(A.size), A, method=method, rng=0, max_iter=20)
-        assert fit.low_rank.rank == fit.sparse.nnz == 0
+        assert fit.low_rank.rank == fit.sparse.nonzeros == 0
         assert fit.objective == fit.gap == 0.0
         assert fit.status is rw.Status.GAP_REACHED
 

@@ -65,7 +65,7 @@ def test_outliers_keep_their_size_and_noise_is_not_among_them():
     sparse = np.asarray(refitted.sparse)
     assert np.median(np.abs(sparse - (data - truth))[spoiled]) < 0.2
     assert np.count_nonzero(sparse[good]) < 0.003 * np.count_nonzero(good)
-    assert np.count_nonzero(sparse) == refitted.sparse.nnz
+    assert np.count_nonzero(sparse) == refitted.sparse.nonzeros
     assert not sparse[np.isnan(data)].any()
 
 
@@ -103,7 +103,7 @@ def test_a_sparse_matrix_is_fitted_on_its_stored_entries(turned):
     refitted = fit.refit()
     low_rank = np.asarray(refitted.low_rank).T if turned else np.asarray(refitted.low_rank)
     assert error(low_rank, truth) < 1.1 * error(oracle(data, good, 3), truth)
-    assert refitted.sparse.to_scipy().nnz == refitted.sparse.nnz
+    assert refitted.sparse.to_scipy().nnz == refitted.sparse.nonzeros
     dense = rw.decompose(data, lambdas=fit.lambdas, rng=0).refit()
     assert error(low_rank, np.asarray(dense.low_rank)) < 0.03
 

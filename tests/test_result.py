@@ -67,7 +67,7 @@ def test_the_sparse_part_in_every_form(method, settings):
     assert isinstance(csr, scipy.sparse.csr_array)
     csr.check_format(full_check=True)
     assert np.array_equal(csr.toarray(), dense)
-    assert csr.nnz == np.count_nonzero(dense) == fit.sparse.nnz
+    assert csr.nnz == np.count_nonzero(dense) == fit.sparse.nonzeros
     blocks = list(fit.sparse.blocks(7))
     assert [first for first, _ in blocks] == [0, 7, 14, 21, 28]
     assert np.array_equal(np.vstack([block for _, block in blocks]), dense)
@@ -155,13 +155,13 @@ def test_the_figures_are_those_of_the_pair(method, settings):
     assert (fit.lambdas is None) != (fit.radii is None)
     assert fit.method == {"auto": fit.method}.get(method, method)
     assert fit.seconds > 0.0
-    assert fit.passes >= fit.n_iter
+    assert fit.passes >= fit.iterations
 
 
 @pytest.mark.parametrize(("method", "settings"), METHODS)
 def test_one_record_per_iteration(method, settings):
     _, _, fit = make(method, **settings)
-    assert [record.iteration for record in fit.history] == list(range(1, fit.n_iter + 1))
+    assert [record.iteration for record in fit.history] == list(range(1, fit.iterations + 1))
     assert all(a.passes < b.passes for a, b in zip(fit.history, fit.history[1:], strict=False))
     assert all(a.seconds <= b.seconds for a, b in zip(fit.history, fit.history[1:], strict=False))
     for record in fit.history:
@@ -189,7 +189,7 @@ def test_repr_is_short_and_says_what_matters():
         "30 × 20",
         "fista",
         "rank",
-        "non-zeros",
+        "nonzeros",
         "objective",
         "gap",
         "iterations",
@@ -198,7 +198,7 @@ def test_repr_is_short_and_says_what_matters():
         assert words in repr(fit)
     assert "τ_L = 30" in repr(make("fw-p", radii=(30.0, 40.0))[2])
     assert repr(fit.low_rank).startswith("LowRank(30 × 20, rank ")
-    assert "non-zeros" in repr(fit.sparse)
+    assert "nonzeros" in repr(fit.sparse)
 
 
 def test_a_result_cannot_be_changed():
@@ -250,7 +250,7 @@ def test_a_result_without_anything_in_it_is_saved_too(tmp_path):
     fit = rw.decompose(np.zeros((4, 3)), method="fista")
     fit.save(tmp_path / "zero.npz")
     back = rw.load(tmp_path / "zero.npz")
-    assert back.low_rank.rank == back.sparse.nnz == 0
+    assert back.low_rank.rank == back.sparse.nonzeros == 0
     assert back.low_rank.shape == back.sparse.shape == (4, 3)
 
 
@@ -371,7 +371,7 @@ def content(name, value):
         ("sparse_data", lambda data: data.astype(complex)), ("history_gap", lambda gap: gap.astype(str)),
         ("gap", lambda _: -1.0), ("gap", lambda _: "small"), ("gap", lambda _: True), ("objective", lambda _: None),
         ("lambdas", lambda _: [1.0, 2.0, 3.0]), ("lambdas", lambda _: [-1.0, 2.0]), ("radii", lambda _: "ab"),
-        ("n_iter", lambda _: -1), ("passes", lambda _: 1.5), ("method", lambda _: 3), ("seconds", lambda _: -1.0),
+        ("iterations", lambda _: -1), ("passes", lambda _: 1.5), ("method", lambda _: 3), ("seconds", lambda _: -1.0),
     ],
 )  # fmt: skip
 def test_contents_that_no_run_could_have_are_refused(tmp_path, name, make_bad):

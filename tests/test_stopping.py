@@ -36,7 +36,7 @@ def test_gap_reached(method, tol):
     assert fit.status is rw.Status.GAP_REACHED
     assert fit.status.converged
     assert fit.relative_gap <= tol
-    assert fit.n_iter < 1000
+    assert fit.iterations < 1000
 
 
 @pytest.mark.parametrize("method", RADII)
@@ -67,13 +67,13 @@ def test_the_papers_rule_counts_the_first_step():
     M = data()
     for method in ("fw-t", "ista", "fista", "fw"):
         fit = rw.decompose(M, lambdas=(1e4, 1e4), method=method, stop="paper", tol=1e-3)
-        assert fit.n_iter == 5
+        assert fit.iterations == 5
 
 
 def test_the_papers_rule_does_not_look_at_the_gap():
     fit = run("fista", stop="paper", tol=1e-9, max_iter=12)
     assert fit.status is rw.Status.ITERATION_LIMIT
-    assert fit.n_iter == 12
+    assert fit.iterations == 12
 
 
 @pytest.mark.parametrize("method", WEIGHTS)
@@ -82,7 +82,7 @@ def test_iteration_limit(method, most):
     fit = run(method, tol=0.0, max_iter=most)
     assert fit.status is rw.Status.ITERATION_LIMIT
     assert not fit.status.converged
-    assert fit.n_iter == len(fit.history) == most
+    assert fit.iterations == len(fit.history) == most
 
 
 class Clock:
@@ -107,7 +107,7 @@ def clock(monkeypatch):
 def test_time_limit_ends_before_the_first_step_that_would_be_late():
     fit = run("fw-t", tol=0.0, max_iter=10**9, max_seconds=1e-9)
     assert fit.status is rw.Status.TIME_LIMIT
-    assert fit.n_iter == 0
+    assert fit.iterations == 0
     fit = run("ista", M=data(200, 100), tol=0.0, delta=1e-3, max_iter=10**9, max_seconds=0.3)
     assert fit.status is rw.Status.TIME_LIMIT
     assert fit.history[-1].seconds >= 0.3
@@ -118,7 +118,7 @@ def test_time_limit_by_a_clock_that_is_known(clock):
     """Passes look at the clock as well."""
     fit = run("fista", tol=0.0, max_seconds=2.0)
     assert fit.status is rw.Status.TIME_LIMIT
-    assert 2 < fit.n_iter < 60
+    assert 2 < fit.iterations < 60
     assert fit.history[-1].seconds >= 2.0 > fit.history[-2].seconds
 
 
@@ -128,7 +128,7 @@ def test_the_clock_stands_still_during_callbacks(clock):
 
     fit = run("fista", tol=0.0, max_iter=8, max_seconds=10.0, callback=slow)
     assert fit.status is rw.Status.ITERATION_LIMIT
-    assert fit.n_iter == 8
+    assert fit.iterations == 8
     assert fit.seconds < 10.0
 
 
@@ -142,7 +142,7 @@ def test_a_callback_that_returns_false_stops(method):
 
     fit = run(method, tol=0.0, callback=third_time)
     assert fit.status is rw.Status.CALLBACK
-    assert fit.n_iter == 3
+    assert fit.iterations == 3
     assert repr(tuple(seen[:-1])) == repr(fit.history[:-1])
     assert seen[-1].iteration == fit.history[-1].iteration  # which is judged anew
 
@@ -150,7 +150,7 @@ def test_a_callback_that_returns_false_stops(method):
 @pytest.mark.parametrize("answer", [None, 0, "", True, np.False_])
 def test_only_false_stops(answer):
     fit = run(tol=0.0, max_iter=4, callback=lambda _: answer)
-    assert fit.n_iter == 4
+    assert fit.iterations == 4
 
 
 def test_a_callbacks_false_counts_when_a_promised_gap_is_not_proved(monkeypatch):
@@ -163,7 +163,7 @@ def test_a_callbacks_false_counts_when_a_promised_gap_is_not_proved(monkeypatch)
     )  # fmt: skip
     fit = run("fw-t", tol=1e-6, max_iter=50, callback=lambda record: record.iteration < 2)
     assert fit.status is rw.Status.CALLBACK
-    assert fit.n_iter == 2
+    assert fit.iterations == 2
     assert fit.relative_gap > 1e-3, "and the promise is not what is reported"
 
 
@@ -213,7 +213,7 @@ def test_no_progress_where_the_precision_ends(method, dtype):
     """tol = 0 cannot be certified: the run says so long before the iteration limit."""
     fit = run(method, data(20, 12).astype(dtype), tol=0.0, delta=0.2, max_iter=20000)
     assert fit.status in (rw.Status.NO_PROGRESS, rw.Status.GAP_REACHED)
-    assert fit.n_iter < 5000
+    assert fit.iterations < 5000
     assert fit.relative_gap < 1e-5
 
 
@@ -228,7 +228,7 @@ def test_not_finite(monkeypatch):
     monkeypatch.setattr(Fista, "report", faulty)
     fit = run("fista", tol=0.0)
     assert fit.status is rw.Status.NOT_FINITE
-    assert fit.n_iter == 3
+    assert fit.iterations == 3
 
 
 def test_a_limit_that_is_met_with_the_gap_reached_is_no_failure():
@@ -254,7 +254,7 @@ def fingerprint(fit):
         fit.objective,
         fit.gap,
         fit.status,
-        fit.n_iter,
+        fit.iterations,
         fit.passes,
     )
 

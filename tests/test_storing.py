@@ -60,7 +60,7 @@ def test_what_is_written_is_the_sparse_part(kind, stored, tmp_path):
     found = write_and_read(fit.sparse, kind, tmp_path / "out")
     assert found.dtype == fit.sparse.dtype
     np.testing.assert_allclose(found, np.asarray(fit.sparse), atol=1e-5)
-    assert np.count_nonzero(found) == pytest.approx(fit.sparse.nnz, rel=1e-3)
+    assert np.count_nonzero(found) == pytest.approx(fit.sparse.nonzeros, rel=1e-3)
 
 
 def test_nothing_is_replaced_without_being_asked(tmp_path):

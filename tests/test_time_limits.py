@@ -69,7 +69,7 @@ def test_the_last_record_agrees_with_the_result():
         fit = rw.decompose(data, lambdas=(5.0, 0.8), rng=0, **options)
         last = fit.history[-1]
         assert (last.objective, last.gap, last.relative_gap) == (fit.objective, fit.gap, fit.relative_gap)
-        assert (last.rank, last.nonzeros, last.passes) == (fit.low_rank.rank, fit.sparse.nnz, fit.passes)
+        assert (last.rank, last.nonzeros, last.passes) == (fit.low_rank.rank, fit.sparse.nonzeros, fit.passes)
         assert last.seconds == pytest.approx(fit.seconds, abs=0.05)
 
 
@@ -85,7 +85,7 @@ def test_callbacks_do_not_count():
         NOISE[:60, :40], lambdas=(5.0, 1.0), max_seconds=5.0, max_iter=3, tol=0.0, rng=0,
         callback=lambda record: time.sleep(0.3),
     )  # fmt: skip
-    assert fit.n_iter == 3
+    assert fit.iterations == 3
     assert fit.seconds < 0.8
 
 

@@ -32,6 +32,6 @@ def solve_with(method: Any, challenge: Challenge) -> Outcome:
     total = time.perf_counter() - started
     left, right = fit.low_rank.factors()
     return Outcome(
-        left, right, total if challenge.goal == "gap" else stamps[-1], total, fit.n_iter, fit.status.name,
+        left, right, total if challenge.goal == "gap" else stamps[-1], total, fit.iterations, fit.status.name,
         fit.passes, fit.objective, fit.relative_gap, stamps, [record.passes for record in records],
     )  # fmt: skip

@@ -47,7 +47,7 @@ def main() -> None:
                 fit = rw.decompose(data, method=method, max_seconds=limit, rng=0, **weights)
                 wall = time.perf_counter() - started
                 row = {"method": method, "weights": str(weights), "limit": limit, "wall": wall, "said": fit.seconds,
-                       "over": wall - limit, "status": fit.status.name, "iterations": fit.n_iter}  # fmt: skip
+                       "over": wall - limit, "status": fit.status.name, "iterations": fit.iterations}  # fmt: skip
                 results.add(row)
                 lines.append(
                     (
@@ -57,7 +57,7 @@ def main() -> None:
                         f"{wall:.2f}",
                         f"{fit.seconds:.2f}",
                         f"{wall - limit:+.2f}",
-                        str(fit.n_iter),
+                        str(fit.iterations),
                         fit.status.name,
                     )
                 )

@@ -106,7 +106,7 @@ class _Clipped:
         return other
 
     def huber(self) -> tuple[float, int]:
-        """½‖G‖² + λ_S‖S‖₁ and the non-zeros of S."""
+        """½‖G‖² + λ_S‖S‖₁ and the nonzeros of S."""
         limit = self.judge.lambda_S
 
         def part(rows: slice) -> Array:

@@ -54,7 +54,7 @@ def panel(name: str, moment: int, rho: float, weights: str) -> Panel:
     if seen is not None:
         observed[~seen[moment].reshape(picture)] = np.nan
     print(
-        f"{name:<12} rho {rho:g}: rank {fit.low_rank.rank}, S {fit.sparse.nnz / frames.size:.1%}, "
+        f"{name:<12} rho {rho:g}: rank {fit.low_rank.rank}, S {fit.sparse.nonzeros / frames.size:.1%}, "
         f"gap {fit.relative_gap:.1e}, {fit.passes} passes, {fit.seconds:.1f} s",
         flush=True,
     )

@@ -74,7 +74,7 @@ def _measure(
     table: PaperTable, name: str, rho: float, options: argparse.Namespace
 ) -> Iterator[dict[str, Any]]:
     seeds = range(options.seed, options.seed + options.repeats)
-    tries = sorted(((_run(name, rho, seed, options), seed) for seed in seeds), key=lambda x: x[0][0].n_iter)
+    tries = sorted(((_run(name, rho, seed, options), seed) for seed in seeds), key=lambda x: x[0][0].iterations)
     (reference, seconds), seed = tries[len(tries) // 2]
     for method in options.methods:
         fit = reference
@@ -82,10 +82,10 @@ def _measure(
             fit, seconds = _run(name, rho, seed, options, method, reference.objective)
         paper = table.counts[name][method][table.rhos.index(rho)]
         yield {
-            "data": name, "rho": rho, "method": method, "paper": paper, "ours": fit.n_iter, "seed": seed,
-            "least": tries[0][0][0].n_iter if method == "fw-t" else fit.n_iter,
-            "most": tries[-1][0][0].n_iter if method == "fw-t" else fit.n_iter,
-            "within": table.tolerances[method].allows(fit.n_iter, paper, rho), "passes": fit.passes,
+            "data": name, "rho": rho, "method": method, "paper": paper, "ours": fit.iterations, "seed": seed,
+            "least": tries[0][0][0].iterations if method == "fw-t" else fit.iterations,
+            "most": tries[-1][0][0].iterations if method == "fw-t" else fit.iterations,
+            "within": table.tolerances[method].allows(fit.iterations, paper, rho), "passes": fit.passes,
             "objective": fit.objective, "rank": fit.low_rank.rank, "status": fit.status.name, "seconds": seconds,
         }  # fmt: skip
 

@@ -33,7 +33,7 @@ def main() -> None:
         for form, (values, operator) in {"(1.1)": (b, A), "(1.4)": (Q.transform(b), Q)}.items():
             fit = rw.recover(values, operator, tol=1e-2, rng=0, n_threads=1)
             error = np.linalg.norm(np.asarray(fit.low_rank) - L) / np.linalg.norm(L)
-            rows.append((scales, noise, form, str(fit.n_iter), f"{error:.3f}"))
+            rows.append((scales, noise, form, str(fit.iterations), f"{error:.3f}"))
     print(table(("measurements", "noise", "problem", "iterations", "error of L"), rows))
 
 

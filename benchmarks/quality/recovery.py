@@ -54,7 +54,7 @@ def recover_both(name: str, A: Sensing, seed: int) -> Iterator[Row]:
             "error_L": float(np.linalg.norm(np.asarray(fit.low_rank) - L_0) / np.linalg.norm(L_0)),
             "error_S": float(np.linalg.norm(np.asarray(fit.sparse) - S_0) / np.linalg.norm(S_0)),
             "rank": fit.low_rank.rank, "relative_gap": fit.relative_gap, "status": fit.status.name,
-            "iterations": fit.n_iter, "seconds": round(fit.seconds, 2),
+            "iterations": fit.iterations, "seconds": round(fit.seconds, 2),
         }  # fmt: skip
 
 

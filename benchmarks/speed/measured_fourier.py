@@ -85,7 +85,7 @@ def compare(delta: float, fraction: float, seed: int, most_seconds: float) -> li
         fit = rw.recover(b, A, method=solver, tol=0.0, callback=clock, **settings)
         row: Row = {"delta": delta, "fraction": fraction, "method": name}
         row |= {"optimum": best.objective, "optimum_gap": best.relative_gap, "passes": fit.passes}
-        row |= {"rank": best.low_rank.rank, "nonzeros": best.sparse.nnz}
+        row |= {"rank": best.low_rank.rank, "nonzeros": best.sparse.nonzeros}
         for target, value in targets.items():
             iterations, seconds = clock.reached(value)
             row |= {target: value / best.objective - 1.0}
@@ -117,7 +117,7 @@ def main() -> None:
             rows = compare(delta, fraction, options.seed, options.most_seconds)
             for row in rows:
                 results.add(row)
-            print(f"δ = {delta:g}, p/(mn) = {fraction:g}: rank {rows[0]['rank']}, {rows[0]['nonzeros']} non-zeros; "
+            print(f"δ = {delta:g}, p/(mn) = {fraction:g}: rank {rows[0]['rank']}, {rows[0]['nonzeros']} nonzeros; "
                   f"FW-T's own rule ends {rows[0]['fw_t_paper']:.1%} above the optimum", flush=True)  # fmt: skip
             print(table(
                 ("method", "to FW-T's objective", "to 1 %", "to 0.1 %", "ms/iteration"),

@@ -31,7 +31,7 @@ class Found:
     l1_norm: float
     """‖S‖₁."""
     nonzeros: int
-    """nnz(S)."""
+    """‖S‖₀."""
     observed: int
 
     def clipped_l1(self, level: float) -> float:

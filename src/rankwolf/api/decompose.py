@@ -182,9 +182,17 @@ def decompose_quietly(
     """:func:`decompose` without its warnings, for callers that look at :func:`rankwolf.result.doubts.doubts`."""
     from_noise = isinstance(delta, str) and delta == "auto"
     settings = check_settings(
-        "decompose", lambdas=lambdas, delta=PAPER_DELTA if from_noise else delta, radii=radii, tol=tol, stop=stop,
-        max_iter=max_iter, max_seconds=max_seconds, callback=callback, n_threads=n_threads,
-    )  # fmt: skip
+        "decompose",
+        lambdas=lambdas,
+        delta=PAPER_DELTA if from_noise else delta,
+        radii=radii,
+        tol=tol,
+        stop=stop,
+        max_iter=max_iter,
+        max_seconds=max_seconds,
+        callback=callback,
+        n_threads=n_threads,
+    )
     deadline = Deadline(settings.rule.max_seconds)
     epsilon, share = check_noise(noise, weight, {"lambdas": lambdas, "radii": radii})
     form = settings.problem if epsilon is None else NoiseBounded
@@ -193,11 +201,14 @@ def decompose_quietly(
     limit = None if max_memory is None else check_size("max_memory", max_memory)
     source = open_source(X, observed, settings.threads, implicit, limit)
     solver = choose_solver(method, form, source.kind)
-    kept = check_checkpoint(
-        checkpoint, checkpoint_every, resume, solver,
-        {"lambdas": settings.weights, "radii": settings.bounds, "delta": "auto" if from_noise else settings.delta,
-         **({} if epsilon is None else {"noise": epsilon, "weight": share})},
-    )  # fmt: skip
+    asked = {
+        "lambdas": settings.weights,
+        "radii": settings.bounds,
+        "delta": "auto" if from_noise else settings.delta,
+    }
+    if epsilon is not None:
+        asked |= {"noise": epsilon, "weight": share}
+    kept = check_checkpoint(checkpoint, checkpoint_every, resume, solver, asked)
     saved = None if kept is None else kept.saved
     if saved is not None:
         source.take_over(saved.summary)

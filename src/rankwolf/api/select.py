@@ -127,9 +127,10 @@ def select_delta(
     generator = check_rng(rng, "select_delta")
     threads = check_threads(n_threads, "select_delta")
     source = check_source(open_source(X, observed, threads, where="select_delta"), "select_delta")
-    grid = _grid(source, generator) if deltas is None else np.array(
-        [check_number("deltas", delta, where="select_delta") for delta in deltas]
-    )  # fmt: skip
+    if deltas is None:
+        grid = _grid(source, generator)
+    else:
+        grid = np.array([check_number("deltas", delta, where="select_delta") for delta in deltas])
     data = source.read_user_rows(0, source.user_shape[0])
     seen = ~np.isnan(data)
     errors, ranks, shares = np.zeros((grid.size, folds)), np.zeros(grid.size), np.zeros(grid.size)
@@ -145,7 +146,7 @@ def select_delta(
             misses = data[rows, columns] - entries(fit.low_rank, rows, columns)
             errors[i, fold] = float(np.mean(np.abs(misses), dtype=np.float64))
             ranks[i] += fit.low_rank.rank / folds
-            shares[i] += fit.sparse.nnz / np.count_nonzero(shown) / folds
+            shares[i] += fit.sparse.nonzeros / np.count_nonzero(shown) / folds
     return DeltaSearch(grid, errors, ranks, shares)
 
 

@@ -82,9 +82,18 @@ class Settings:
 
 
 def check_settings(
-    where: str, *, lambdas: Any, delta: Any, radii: Any, tol: Any, stop: Any, max_iter: Any, max_seconds: Any,
-    callback: Any, n_threads: Any,
-) -> Settings:  # fmt: skip
+    where: str,
+    *,
+    lambdas: Any,
+    delta: Any,
+    radii: Any,
+    tol: Any,
+    stop: Any,
+    max_iter: Any,
+    max_seconds: Any,
+    callback: Any,
+    n_threads: Any,
+) -> Settings:
     """Check before any work; ``where`` is the function that the messages name."""
     if lambdas is not None and radii is not None:
         raise ValueError(
@@ -96,9 +105,8 @@ def check_settings(
         kind=check_choice("stop", stop, ("gap", "paper"), where),
         tol=check_number("tol", tol, positive=False, where=where),
         max_iter=check_count("max_iter", max_iter, where),
-        max_seconds=None if max_seconds is None
-        else check_number("max_seconds", max_seconds, where=where),
-    )  # fmt: skip
+        max_seconds=None if max_seconds is None else check_number("max_seconds", max_seconds, where=where),
+    )
     return Settings(
         rule,
         None if lambdas is None else check_pair("lambdas", lambdas, where),

@@ -38,9 +38,12 @@ class Bars:
             self._gap = ProgressBar(self._tol)
             # What the solver says is about 50 characters long: with the rest it fits into a terminal of 80.
             self._progress = Progress(
-                TextColumn("{task.description}"), BarColumn(bar_width=10), TextColumn("{task.fields[state]}"),
-                TextColumn("{task.fields[clock]}"), TimeRemainingColumn(compact=True, elapsed_when_finished=True),
-            )  # fmt: skip
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=10),
+                TextColumn("{task.fields[state]}"),
+                TextColumn("{task.fields[clock]}"),
+                TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+            )
         return self
 
     def __exit__(

@@ -60,9 +60,11 @@ def add_solving_options(group: argparse._ArgumentGroup) -> None:
         "--checkpoint", type=Path, metavar="FILE", help="keep the solver's state in this file as it goes on"
     )
     group.add_argument(
-        "--checkpoint-every", default="60s", metavar="HOW_OFTEN",
+        "--checkpoint-every",
+        default="60s",
+        metavar="HOW_OFTEN",
         help="a number of passes, or a time such as 90s or 10min (default: %(default)s)",
-    )  # fmt: skip
+    )
     group.add_argument(
         "--resume",
         action="store_true",

@@ -69,9 +69,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def _add_reading(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("reading")
     group.add_argument(
-        "--index", default="auto", metavar="COLUMN",
+        "--index",
+        default="auto",
+        metavar="COLUMN",
         help="the column that names the rows, or none (default: the first, where it has no heading or no numbers)",
-    )  # fmt: skip
+    )
     group.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
     header = group.add_mutually_exclusive_group()
     header.add_argument("--header", action="store_true", help="the first line of a text is a heading")
@@ -91,10 +93,11 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
     )
     add_strict_option(group)
     group.add_argument(
-        "--max-memory", metavar="SIZE",
+        "--max-memory",
+        metavar="SIZE",
         help="what the process may take, e.g. 2GB: npy, HDF5 and Zarr stay on the disk, other kinds must fit (default: "
         "3/4 of what is free)",
-    )  # fmt: skip
+    )
 
 
 def _add_solving(parser: argparse.ArgumentParser) -> None:
@@ -231,11 +234,18 @@ def solve(source: Source, arguments: argparse.Namespace, bars: Bars) -> Decompos
     from rankwolf.api.decompose import decompose_quietly
 
     return decompose_quietly(
-        source, lambdas=arguments.lambdas, noise=arguments.noise,
-        delta=parse_delta(arguments.delta), method=arguments.method, tol=arguments.tol,
-        max_seconds=arguments.max_seconds, callback=bars.record, rng=arguments.seed, n_threads=arguments.threads,
+        source,
+        lambdas=arguments.lambdas,
+        noise=arguments.noise,
+        delta=parse_delta(arguments.delta),
+        method=arguments.method,
+        tol=arguments.tol,
+        max_seconds=arguments.max_seconds,
+        callback=bars.record,
+        rng=arguments.seed,
+        n_threads=arguments.threads,
         **checkpoint_of(arguments),
-    )  # fmt: skip
+    )
 
 
 def refits(arguments: argparse.Namespace) -> bool:
@@ -296,9 +306,15 @@ def remove_stale(target: Path, written: set[str]) -> None:
 
 
 def summarize(
-    arguments: argparse.Namespace, matrix: LabelledMatrix, source: Source, scaling: Scaling, fit: Decomposition,
-    parts: Decomposition, kind: str, seconds: dict[str, float],
-) -> dict[str, Any]:  # fmt: skip
+    arguments: argparse.Namespace,
+    matrix: LabelledMatrix,
+    source: Source,
+    scaling: Scaling,
+    fit: Decomposition,
+    parts: Decomposition,
+    kind: str,
+    seconds: dict[str, float],
+) -> dict[str, Any]:
     """Sizes, weights, gap, status, seconds: numbers and words that JSON knows.
 
     Objective, gap and status are those of the convex ``fit``; rank, outliers and noise those of the ``parts`` that
@@ -328,7 +344,7 @@ def summarize(
         **fit.as_dict(),
         "refit": refits(arguments),
         "rank": parts.low_rank.rank,
-        "nonzeros": parts.sparse.nnz,
+        "nonzeros": parts.sparse.nonzeros,
         "passes": parts.passes,
         "noise_scale": parts.noise_scale,
         "seconds": {**seconds, "total": sum(seconds.values())},
@@ -361,9 +377,14 @@ def _is_number(text: str) -> bool:
 
 
 def page(
-    matrix: LabelledMatrix, source: Source, scaling: Scaling, fit: Decomposition, parts: Decomposition,
-    summary: dict[str, Any], arguments: argparse.Namespace,
-) -> str:  # fmt: skip
+    matrix: LabelledMatrix,
+    source: Source,
+    scaling: Scaling,
+    fit: Decomposition,
+    parts: Decomposition,
+    summary: dict[str, Any],
+    arguments: argparse.Namespace,
+) -> str:
     """The text of report.html. One pass over the data counts what was observed, and S is computed once more."""
     from rankwolf.data.columns import observed_counts
     from rankwolf.report.matrix_page import matrix_page

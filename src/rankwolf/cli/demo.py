@@ -32,9 +32,13 @@ def add_parser(subparsers: Any) -> None:
         "stands still, water, noise), split it into background and foreground, and compare with the truth.",
     )
     parser.add_argument(
-        "-o", "--output", type=Path, default=Path("demo-output"), metavar="FOLDER",
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("demo-output"),
+        metavar="FOLDER",
         help="where the scene, the results and the page go (default: %(default)s)",
-    )  # fmt: skip
+    )
     parser.add_argument("--frames", type=int, default=300, metavar="N", help="frames (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="another scene (default: %(default)s)")
     add_force_option(parser)
@@ -194,8 +198,11 @@ def draw(video: Rendered, fit: Decomposition, masks: list[Any], path: Path) -> N
             axis.set(xticks=[], yticks=[])
             axis.spines[:].set_visible(False)
     titles = (
-        "observed", f"background L, rank {fit.low_rank.rank}", f"foreground S, {_share(fit)} not zero", "mask"
-    )  # fmt: skip
+        "observed",
+        f"background L, rank {fit.low_rank.rank}",
+        f"foreground S, {_share(fit)} not zero",
+        "mask",
+    )
     for axis, title in zip(axes[0], titles, strict=True):
         axis.set_title(title, fontsize=11)
     figure.supxlabel("Foreground: red is brighter than the background, blue is darker.", fontsize=9)
@@ -204,4 +211,4 @@ def draw(video: Rendered, fit: Decomposition, masks: list[Any], path: Path) -> N
 
 def _share(fit: Decomposition) -> str:
     rows, columns = fit.low_rank.shape
-    return f"{fit.sparse.nnz / (rows * columns):.1%}"
+    return f"{fit.sparse.nonzeros / (rows * columns):.1%}"

@@ -17,10 +17,9 @@ BACKGROUND, MASK, STATE, SUMMARY = "background.mkv", "mask.mkv", "state.npz", "s
 SAY_EVERY = 10.0
 # Options of the other way that mean nothing here.
 FOREIGN = (
-    "start", "end", "every", "mask", "sample", "strict", "max_memory", "delta", "lambdas", "model", "method", "tol",
-    "checkpoint", "checkpoint_every", "resume", "max_seconds", "threads", "format", "foreground", "audio", "no_report",
-    "threshold",
-)  # fmt: skip
+    "start end every mask sample strict max_memory delta lambdas model method tol checkpoint checkpoint_every "
+    "resume max_seconds threads format foreground audio no_report threshold"
+).split()
 
 
 def add_live_options(parser: argparse.ArgumentParser) -> None:
@@ -93,10 +92,16 @@ def run_live(arguments: argparse.Namespace, rule: MaskRule) -> int:
         separator.save(target / STATE)
     seconds, done = time.perf_counter() - started, separator.count - before
     summary = {
-        "input": str(arguments.input), "frames": done, "frames_before": before, "ready": separator.ready,
-        "relearned": separator.relearned, "seconds": seconds, "frames_per_second": done / max(seconds, 1e-9),
-        "moving_share": writer.moving / max(1, done), "output": str(target),
-    }  # fmt: skip
+        "input": str(arguments.input),
+        "frames": done,
+        "frames_before": before,
+        "ready": separator.ready,
+        "relearned": separator.relearned,
+        "seconds": seconds,
+        "frames_per_second": done / max(seconds, 1e-9),
+        "moving_share": writer.moving / max(1, done),
+        "output": str(target),
+    }
     (target / SUMMARY).write_text(to_json(summary, indent=2) + "\n", encoding="utf-8")
     output = Output.of(arguments)
     output.say(f"{done} frames, {summary['frames_per_second']:.1f} a second. The results are in {target}")

@@ -41,9 +41,16 @@ CAUSED_BY_USERS = (ValueError, OSError, ModuleNotFoundError, MemoryError)
 
 # Which extra brings a module that is not installed.
 EXTRAS = {
-    "matplotlib": "report", "rich": "report", "jinja2": "report", "av": "video", "PIL": "video", "sklearn": "sklearn",
-    "dask": "dask", "distributed": "dask", "h5py": "io", "zarr": "io", "pyarrow": "io", "pandas": "io",
-}  # fmt: skip
+    module: extra
+    for extra, modules in {
+        "report": ("matplotlib", "rich", "jinja2"),
+        "video": ("av", "PIL"),
+        "sklearn": ("sklearn",),
+        "dask": ("dask", "distributed"),
+        "io": ("h5py", "zarr", "pyarrow", "pandas"),
+    }.items()
+    for module in modules
+}
 
 
 class Parser(argparse.ArgumentParser):

@@ -88,7 +88,7 @@ def _medians(lines: Array) -> Array:
 
 
 def _medians_of_stored(rows: Any) -> Array:
-    """The median of the stored entries of each column of a CSR array. O(nnz log nnz)."""
+    """The median of the stored entries of each column of a CSR array. O(k log k) for k of them."""
     medians = np.zeros(rows.shape[1], rows.dtype)
     order = np.lexsort((rows.data, rows.indices))
     values, counts = rows.data[order], np.bincount(rows.indices, minlength=rows.shape[1])

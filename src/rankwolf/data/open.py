@@ -23,9 +23,13 @@ SCALE = (1e-60, 1e60)
 
 
 def open_source(
-    X: Any, observed: Any = None, n_threads: int = 1, implicit: str = "missing", max_memory: int | None = None,
+    X: Any,
+    observed: Any = None,
+    n_threads: int = 1,
+    implicit: str = "missing",
+    max_memory: int | None = None,
     where: str = "decompose",
-) -> Source:  # fmt: skip
+) -> Source:
     """Whatever ``X`` is, as a source; a source is given back as it is. The arguments are those of ``decompose``.
 
     Nothing is copied but a sparse matrix that is not in sorted rows, and no entry is looked at:

@@ -27,6 +27,17 @@ from rankwolf.files.stores import open_dataset
 from rankwolf.files.writing import write_factors, write_rows, write_sparse
 
 __all__ = [
-    "KINDS", "Address", "Budget", "Kind", "LabelledMatrix", "Labels", "TableOptions", "kind_named", "open_dataset",
-    "read_matrix", "write_factors", "write_rows", "write_sparse",
-]  # fmt: skip
+    "KINDS",
+    "Address",
+    "Budget",
+    "Kind",
+    "LabelledMatrix",
+    "Labels",
+    "TableOptions",
+    "kind_named",
+    "open_dataset",
+    "read_matrix",
+    "write_factors",
+    "write_rows",
+    "write_sparse",
+]

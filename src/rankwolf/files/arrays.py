@@ -52,8 +52,14 @@ def _read_sparse(address: Address, archive: Archive, budget: Budget) -> scipy.sp
 
 
 def checked_sparse(
-    address: Address, form: str, shape: tuple[int, ...], data: Array, first: Array, second: Array, budget: Budget
-) -> scipy.sparse.csr_array:  # fmt: skip
+    address: Address,
+    form: str,
+    shape: tuple[int, ...],
+    data: Array,
+    first: Array,
+    second: Array,
+    budget: Budget,
+) -> scipy.sparse.csr_array:
     """A CSR array whose every index was looked at: a wrong one is a crash inside a product, not an error."""
     budget.check_sparse(address, shape, data.nbytes + first.nbytes + second.nbytes)
     if data.dtype.kind not in "biuf" or {first.dtype.kind, second.dtype.kind} - set("iu"):

@@ -42,8 +42,12 @@ def kind_named(name: str) -> Kind:
 
 
 def read_matrix(
-    address: Any, *, max_memory: int | None = None, options: TableOptions | None = None, may_stay: bool = False
-) -> LabelledMatrix:  # fmt: skip
+    address: Any,
+    *,
+    max_memory: int | None = None,
+    options: TableOptions | None = None,
+    may_stay: bool = False,
+) -> LabelledMatrix:
     """The matrix at ``address``: a file name, or ``file::member``. A ValueError of one line for a file that is not one.
 
     ``max_memory``: bytes that it may take; default: what the machine has free, and no implausible growth. An ``.npy``

@@ -29,14 +29,10 @@ FIRST_BYTES = 1024
 MATRIX, COMPRESSED = 14, 15
 # Version 5: the types of data elements, and the classes of arrays with the type that an array of them has.
 TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
-CLASSES = dict(enumerate(
-    ("cell", "struct", "object", "char", "sparse", "double", "single", "int8", "uint8", "int16", "uint16", "int32",
-     "uint32", "int64", "uint64", "function", "opaque"), start=1,
-))  # fmt: skip
-NUMERIC = {
-    "double": "f8", "single": "f4", "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4",
-    "uint32": "u4", "int64": "i8", "uint64": "u8", "sparse": "f8",
-}  # fmt: skip
+CLASS_NAMES = "cell struct object char sparse double single int8 uint8 int16 uint16 int32 uint32 int64 uint64 function opaque"
+CLASSES = dict(enumerate(CLASS_NAMES.split(), start=1))
+INTEGERS = tuple(name for name in CLASSES.values() if "int" in name)
+NUMERIC = {"sparse": "f8", "double": "f8", "single": "f4", **{name: name for name in INTEGERS}}
 IS_COMPLEX = 0x0800
 # Version 4: the types of numbers, and what a matrix is.
 OLD_HEADER, OLD_TYPES, OLD_FORMS = 20, ("f8", "f4", "i4", "i2", "u2", "u1"), ("double", "char", "sparse")
@@ -181,9 +177,14 @@ def _matrix(
         if not 0 <= stored <= min(rows.size, values.size):
             raise ValueError("a sparse matrix has fewer entries than it says")
         return checked_sparse(
-            address, "csc", variable.shape, values[:stored], rows[:stored].astype(np.int64), starts.astype(np.int64),
+            address,
+            "csc",
+            variable.shape,
+            values[:stored],
+            rows[:stored].astype(np.int64),
+            starts.astype(np.int64),
             budget,
-        )  # fmt: skip
+        )
     if parts[0].size != prod(variable.shape):
         raise ValueError(f"there are {parts[0].size} numbers for the shape {variable.shape}")
     return parts[0].astype(NUMERIC[variable.kind]).reshape(variable.shape, order="F")
@@ -219,9 +220,10 @@ def _old_directory(file: IO[bytes], start: bytes, size: int) -> Iterator[Variabl
         name = file.read(length).partition(b"\0")[0].decode("latin-1")
         kind, shape = OLD_FORMS[form], (rows, columns)
         if kind == "sparse":
-            kind, shape = ("sparse", _old_sparse_shape(file, first, rows, stored)) if columns == 3 else (
-                "complex sparse", shape
-            )  # fmt: skip
+            if columns == 3:
+                shape = _old_sparse_shape(file, first, rows, stored)
+            else:
+                kind = "complex sparse"
         kind = f"complex {kind}" if is_complex else kind
         yield Variable(name, shape, kind, first, claimed, claimed, order, stored=stored.str)
         place = after

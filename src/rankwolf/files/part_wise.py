@@ -70,9 +70,14 @@ def _write_rows(path: Path, first: int, shape: tuple[int, int], dtype: Any, part
 
 
 def write_zarr(
-    path: Name, shape: tuple[int, int], dtype: Any, parts: Iterable[Part], overwrite: bool, version: int = 3,
+    path: Name,
+    shape: tuple[int, int],
+    dtype: Any,
+    parts: Iterable[Part],
+    overwrite: bool,
+    version: int = 3,
     name: str | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """A Zarr array in a folder, one chunk for each part, or the array ``name`` in a group.
 
     Chunks of zeros are written too, and compress to almost nothing: a chunk that is not there could as well be lost.
@@ -84,9 +89,15 @@ def write_zarr(
     chunks = (first[2].shape[0], first[2].shape[1])
     with whole(path, overwrite=overwrite) as temporary:
         array = zarr.create_array(
-            store=str(temporary), name=name, shape=shape, dtype=dtype, chunks=chunks, fill_value=0,
-            zarr_format=version, config={"write_empty_chunks": True},  # type: ignore[arg-type]
-        )  # fmt: skip
+            store=str(temporary),
+            name=name,
+            shape=shape,
+            dtype=dtype,
+            chunks=chunks,
+            fill_value=0,
+            zarr_format=version,  # type: ignore[arg-type]
+            config={"write_empty_chunks": True},
+        )
         for rows, columns, entries in chain([first], iterator):
             array[rows, columns] = np.ascontiguousarray(entries)
 

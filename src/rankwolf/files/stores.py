@@ -19,10 +19,10 @@ from rankwolf.files.matrix import LabelledMatrix
 from rankwolf.ground.machine import free_memory
 
 # Filters that turn bytes into bytes. Zarr's registry also has one that unpickles.
-ZARR_CODECS = {
-    "adler32", "astype", "bitround", "blosc", "bytes", "bz2", "crc32", "crc32c", "delta", "fixedscaleoffset",
-    "fletcher32", "gzip", "lz4", "lzma", "quantize", "sharding_indexed", "shuffle", "transpose", "zlib", "zstd",
-}  # fmt: skip
+ZARR_CODECS = set(
+    "adler32 astype bitround blosc bytes bz2 crc32 crc32c delta fixedscaleoffset fletcher32 gzip lz4 lzma quantize "
+    "sharding_indexed shuffle transpose zlib zstd".split()
+)
 MOST_METADATA = 2**20
 # Of the memory that there is, what a matrix may take that is read once and then kept, instead of in every pass.
 KEPT_SHARE = 0.25

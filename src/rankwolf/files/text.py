@@ -43,9 +43,13 @@ def read_text(address: Address, budget: Budget, options: TableOptions) -> Labell
             kept = kept_columns(address, names, index, options.drop, named=top.header is not None)
             file.seek(top.place)
             frame = pd.read_csv(
-                file, sep=top.separator, header=None, dtype=dict.fromkeys(index, "str"), low_memory=False,
+                file,
+                sep=top.separator,
+                header=None,
+                dtype=dict.fromkeys(index, "str"),
+                low_memory=False,
                 skipinitialspace=True,
-            )  # fmt: skip
+            )
     except UnicodeDecodeError as error:
         raise address.bad("it is not a text in UTF-8.") from error
     if frame.shape[1] != len(names):

@@ -37,9 +37,14 @@ class Rows(Protocol):
 
 
 def write_rows(
-    folder: Path, name: str, kind: str, part: Rows, like: LabelledMatrix, advance: Advance,
+    folder: Path,
+    name: str,
+    kind: str,
+    part: Rows,
+    like: LabelledMatrix,
+    advance: Advance,
     parts: Iterable[Part] | None = None,
-) -> Path:  # fmt: skip
+) -> Path:
     """``part`` as a dense matrix in a file of ``kind``, with the labels of ``like``. ``advance`` hears of rows.
 
     ``parts``: the same in blocks of an order that suits it better than from top to bottom, for kinds that can take it.

@@ -25,10 +25,15 @@ def prepare_splitting(
 
 @compiled
 def relax_pair(
-    low_rank: np.ndarray, sparse: np.ndarray, carried_L: np.ndarray, carried_S: np.ndarray, total: np.ndarray,
-    cut: float, rho: float,
-) -> tuple[float, int]:  # fmt: skip
-    """S = T_cut(sparse) in place; both carried parts move by ρ towards (L, S); total = L + S. ‖S‖₁ and nnz(S)."""
+    low_rank: np.ndarray,
+    sparse: np.ndarray,
+    carried_L: np.ndarray,
+    carried_S: np.ndarray,
+    total: np.ndarray,
+    cut: float,
+    rho: float,
+) -> tuple[float, int]:
+    """S = T_cut(sparse) in place; both carried parts move by ρ towards (L, S); total = L + S. ‖S‖₁ and ‖S‖₀."""
     norm, nonzeros, keep = 0.0, 0, 1.0 - rho
     for i in range(sparse.shape[0]):
         low, s, left, right, t = low_rank[i], sparse[i], carried_L[i], carried_S[i], total[i]
@@ -61,12 +66,20 @@ def extrapolate_pair(gradient: np.ndarray, carried_L: np.ndarray, carried_S: np.
 
 @compiled
 def carry_pair(
-    low_rank: np.ndarray, old: np.ndarray, sparse: np.ndarray, carried_L: np.ndarray, carried_S: np.ndarray,
-    gradient: np.ndarray, cut: float, ratio: float, past: float, step: float,
-) -> tuple[float, int]:  # fmt: skip
+    low_rank: np.ndarray,
+    old: np.ndarray,
+    sparse: np.ndarray,
+    carried_L: np.ndarray,
+    carried_S: np.ndarray,
+    gradient: np.ndarray,
+    cut: float,
+    ratio: float,
+    past: float,
+    step: float,
+) -> tuple[float, int]:
     """S = T_cut(carried_S); for both parts carried ← ratio·carried + (1 + past − ratio)·new − past·old − step·gradient.
 
-    ``sparse`` comes in as the old S and leaves as the new one; ``gradient`` leaves as L + S. ‖S‖₁ and nnz(S).
+    ``sparse`` comes in as the old S and leaves as the new one; ``gradient`` leaves as L + S. ‖S‖₁ and ‖S‖₀.
     """
     norm, nonzeros, keep = 0.0, 0, 1.0 + past - ratio
     for i in range(sparse.shape[0]):

@@ -24,9 +24,13 @@ def square_distance(one: np.ndarray, two: np.ndarray) -> int:
 
 @compiled
 def mark_strangers(
-    residual: np.ndarray, samples: np.ndarray, offsets: np.ndarray, square_radius: int, least: np.ndarray,
+    residual: np.ndarray,
+    samples: np.ndarray,
+    offsets: np.ndarray,
+    square_radius: int,
+    least: np.ndarray,
     strange: np.ndarray,
-) -> None:  # fmt: skip
+) -> None:
     """True where fewer than ``least`` (height, width) samples lie within the radius of a pixel's residual.
 
     ``residual`` (height, width, channels) and ``samples`` (height, width, n, channels) are int16. A pixel is compared
@@ -94,9 +98,16 @@ def count_visits(
 
 @compiled
 def mark_unsupported(
-    samples: np.ndarray, offsets: np.ndarray, usual: np.ndarray, square_radius: int, least: np.ndarray, patience: int,
-    begin: int, end: int, strange: np.ndarray,
-) -> None:  # fmt: skip
+    samples: np.ndarray,
+    offsets: np.ndarray,
+    usual: np.ndarray,
+    square_radius: int,
+    least: np.ndarray,
+    patience: int,
+    begin: int,
+    end: int,
+    strange: np.ndarray,
+) -> None:
     """For every sample of the rows from ``begin`` to before ``end``, whether it is an object's: (n, height, width).
 
     A sample within the radius of ``usual`` (height, width, channels), the median over time, is background. Any other

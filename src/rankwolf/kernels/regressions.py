@@ -67,9 +67,14 @@ def step_length(
 
 @compiled
 def search_rows(
-    residual: np.ndarray, change: np.ndarray, limit: float, starts: np.ndarray, slopes: np.ndarray,
-    curvatures: np.ndarray, steps: np.ndarray,
-) -> None:  # fmt: skip
+    residual: np.ndarray,
+    change: np.ndarray,
+    limit: float,
+    starts: np.ndarray,
+    slopes: np.ndarray,
+    curvatures: np.ndarray,
+    steps: np.ndarray,
+) -> None:
     """The :func:`step_length` of each row, and D moved by it."""
     for i in range(residual.shape[0]):
         steps[i] = step_length(residual[i], change[i], limit, starts[i], slopes[i], curvatures[i])
@@ -102,10 +107,21 @@ def solve_positive(matrix: np.ndarray, side: np.ndarray) -> None:
 
 @compiled
 def fit_row(
-    entries: np.ndarray, columns: np.ndarray, right: np.ndarray, lambda_L: float, limit: float, tol: float, steps: int,
-    u: np.ndarray, rows: np.ndarray, residual: np.ndarray, change: np.ndarray, hessian: np.ndarray,
-    descent: np.ndarray, direction: np.ndarray,
-) -> None:  # fmt: skip
+    entries: np.ndarray,
+    columns: np.ndarray,
+    right: np.ndarray,
+    lambda_L: float,
+    limit: float,
+    tol: float,
+    steps: int,
+    u: np.ndarray,
+    rows: np.ndarray,
+    residual: np.ndarray,
+    change: np.ndarray,
+    hessian: np.ndarray,
+    descent: np.ndarray,
+    direction: np.ndarray,
+) -> None:
     """Move ``u`` towards the minimiser of ½λ_L‖u‖² + Σ Huber(entries − right[columns]·u), for one row.
 
     Newton's method with a line search, at most ``steps`` times, until a step is below ``tol`` of its length. The
@@ -175,9 +191,16 @@ def fit_row(
 
 @compiled
 def fit_stored_rows(
-    entries: np.ndarray, columns: np.ndarray, pointers: np.ndarray, right: np.ndarray, lambda_L: float, limit: float,
-    tol: float, steps: int, left: np.ndarray,
-) -> None:  # fmt: skip
+    entries: np.ndarray,
+    columns: np.ndarray,
+    pointers: np.ndarray,
+    right: np.ndarray,
+    lambda_L: float,
+    limit: float,
+    tol: float,
+    steps: int,
+    left: np.ndarray,
+) -> None:
     """The robust row-local step on the stored entries of a CSR tile: :func:`fit_row` for each row of ``left``.
 
     Cost of a step of Newton's method: k·r² + r³/3 for a row with k entries.
@@ -195,6 +218,18 @@ def fit_stored_rows(
     for i in range(left.shape[0]):
         own = slice(pointers[i], pointers[i + 1])
         fit_row(
-            entries[own], columns[own], right, lambda_L, limit, tol, steps, left[i], rows, residual, change, hessian,
-            descent, direction,
-        )  # fmt: skip
+            entries[own],
+            columns[own],
+            right,
+            lambda_L,
+            limit,
+            tol,
+            steps,
+            left[i],
+            rows,
+            residual,
+            change,
+            hessian,
+            descent,
+            direction,
+        )

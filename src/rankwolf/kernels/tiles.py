@@ -9,12 +9,18 @@ from rankwolf.kernels.compiling import CHUNK, compiled
 
 @compiled
 def move_residual(
-    tile: np.ndarray, residual: np.ndarray, keep: float, gain: float, rank_one: np.ndarray, right: np.ndarray,
-    limit: float, clipped: np.ndarray,
-) -> tuple[float, float, float, float, float, float, float, float]:  # fmt: skip
+    tile: np.ndarray,
+    residual: np.ndarray,
+    keep: float,
+    gain: float,
+    rank_one: np.ndarray,
+    right: np.ndarray,
+    limit: float,
+    clipped: np.ndarray,
+) -> tuple[float, float, float, float, float, float, float, float]:
     """D ← keep·D + gain·M − rank_one·rightᵀ on Ω, then G = clip(D, ±limit), S = D − G, L = M − D.
 
-    Writes D and G, and returns ‖G‖², ‖S‖₁, nnz(S), ⟨G, M⟩, ‖S‖², ⟨S, L⟩, ⟨G, L⟩, ‖L‖².
+    Writes D and G, and returns ‖G‖², ‖S‖₁, ‖S‖₀, ⟨G, M⟩, ‖S‖², ⟨S, L⟩, ⟨G, L⟩, ‖L‖².
     """
     zero = residual.dtype.type(0)
     one = residual.dtype.type(1)
@@ -75,7 +81,7 @@ def clip_residual(
 ) -> None:
     """D = M − L on Ω (0 elsewhere); overwrite ``low_rank`` by G = clip(D, ±limit).
 
-    Adds to ``sums``: ‖G‖², ‖S‖₁, nnz(S), ⟨G, M⟩ with S = D − G; ``nonzeros`` becomes nnz of each row of S.
+    Adds to ``sums``: ‖G‖², ‖S‖₁, ‖S‖₀, ⟨G, M⟩ with S = D − G; ``nonzeros`` becomes ‖·‖₀ of each row of S.
     """
     zero = low_rank.dtype.type(0)
     one = low_rank.dtype.type(1)
@@ -216,9 +222,14 @@ def describe_tile(tile: np.ndarray) -> tuple[float, int]:
 
 @compiled
 def proximal_point(
-    tile: np.ndarray, low_rank: np.ndarray, sparse: np.ndarray, previous: np.ndarray, momentum: float,
-    half_weight: float, update: bool,
-) -> None:  # fmt: skip
+    tile: np.ndarray,
+    low_rank: np.ndarray,
+    sparse: np.ndarray,
+    previous: np.ndarray,
+    momentum: float,
+    half_weight: float,
+    update: bool,
+) -> None:
     """One tile of a proximal gradient step with L_f = 2 (Algorithms 7 and 8).
 
     Ŝ = S + momentum·(S − S₋); R = P_Ω(L̂ + Ŝ − M). ``low_rank`` enters as L̂ and leaves as X = L̂ − R/2.
@@ -249,7 +260,7 @@ def proximal_point(
 
 @compiled
 def misfit(tile: np.ndarray, low_rank: np.ndarray, sparse: np.ndarray) -> tuple[float, float, float]:
-    """‖P_Ω(L + S − M)‖², ‖S‖₁ and nnz(S)."""
+    """‖P_Ω(L + S − M)‖², ‖S‖₁ and ‖S‖₀."""
     zero = low_rank.dtype.type(0)
     one = low_rank.dtype.type(1)
     rows, columns = tile.shape
@@ -345,9 +356,13 @@ def align_with(
 
 @compiled
 def subtract_sampled(
-    entries: np.ndarray, columns: np.ndarray, pointers: np.ndarray, left: np.ndarray, right: np.ndarray,
+    entries: np.ndarray,
+    columns: np.ndarray,
+    pointers: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
     result: np.ndarray,
-) -> None:  # fmt: skip
+) -> None:
     """result = M − left·rightᵀ at the stored entries of a CSR tile; r multiplications an entry."""
     zero = entries.dtype.type(0)
     rank = left.shape[1]

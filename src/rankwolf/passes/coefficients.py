@@ -145,9 +145,14 @@ def _fit_batch(model: _RowModel, batch: Array, start: Array, tol: float, max_ite
         np.matmul(direction.astype(batch.dtype), model.transposed, out=work)
         steps = np.empty(active.size)
         kernels.search_rows(
-            residual, work, model.lambda_S, -np.sum(descent * direction, axis=1),
-            model.lambda_L * np.sum(left * direction, axis=1), model.lambda_L * np.sum(direction**2, axis=1), steps,
-        )  # fmt: skip
+            residual,
+            work,
+            model.lambda_S,
+            -np.sum(descent * direction, axis=1),
+            model.lambda_L * np.sum(left * direction, axis=1),
+            model.lambda_L * np.sum(direction**2, axis=1),
+            steps,
+        )
         direction *= steps[:, None]
         left += direction
         result[active] = left

@@ -115,9 +115,14 @@ class Deflation:
 
 
 def dual_tile(
-    tile: Any, left: Array, right_t: Array, limit: float, deflation: Deflation | None, sums: DualSums,
+    tile: Any,
+    left: Array,
+    right_t: Array,
+    limit: float,
+    deflation: Deflation | None,
+    sums: DualSums,
     out: Array | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """Y for one tile, in ``out`` if that is given, and its sums. Without a hint Y = G."""
     squared, dot_m = sums.g_squared, sums.g_dot_m
     work = clip_tile(tile, left, right_t, limit, sums.clipped_values, out)

@@ -21,10 +21,10 @@ def clip_tile(
     out: Array | None = None,
     nonzeros: Array | None = None,
 ) -> Any:
-    """G = clip(P_Ω(M − left·right_t), ±limit) of one tile; adds ‖G‖², ‖S‖₁, nnz(S), ⟨G, M⟩ to ``values``, if given.
+    """G = clip(P_Ω(M − left·right_t), ±limit) of one tile; adds ‖G‖², ‖S‖₁, ‖S‖₀, ⟨G, M⟩ to ``values``, if given.
 
     G is dense for a dense tile, ``out`` if that is given, and a CSR array with the tile's places for a sparse one.
-    ``nonzeros``: where nnz of each row of S goes; of dense tiles, and with ``values``.
+    ``nonzeros``: where the number of nonzeros in each row of S goes; of dense tiles, and with ``values``.
     """
     if scipy.sparse.issparse(tile):
         return _clip_sparse_tile(tile, left, right_t, limit, values)

@@ -81,9 +81,14 @@ class Axis:
 
 
 def line_chart(
-    series: Sequence[Series], x_label: str, y_label: str, *, log_x: bool = False, log_y: bool = False,
+    series: Sequence[Series],
+    x_label: str,
+    y_label: str,
+    *,
+    log_x: bool = False,
+    log_y: bool = False,
     marks: Sequence[tuple[float, str]] = (),
-) -> Markup:  # fmt: skip
+) -> Markup:
     """Curves on a frame with round ticks and, for more than one, their names; ``marks`` are upright lines (x, name)."""
     from markupsafe import Markup
 

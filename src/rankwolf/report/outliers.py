@@ -85,11 +85,15 @@ class Totals:
         order = np.argsort(-self.total, kind="stable")[:LISTED]
         return [
             Line(
-                name(i), float(self.count[i] / max(1, observed[i])), float(self.total[i]),
-                float(self.largest[i]), other(int(self.where[i])),
+                name(i),
+                float(self.count[i] / max(1, observed[i])),
+                float(self.total[i]),
+                float(self.largest[i]),
+                other(int(self.where[i])),
             )
-            for i in order.tolist() if self.total[i] > 0.0
-        ]  # fmt: skip
+            for i in order.tolist()
+            if self.total[i] > 0.0
+        ]
 
 
 class Outliers:

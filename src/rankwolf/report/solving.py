@@ -21,8 +21,8 @@ def solve_facts(fit: Decomposition, parts: Decomposition | None = None) -> list[
         Fact("rank of the low-rank part", f"{parts.low_rank.rank:,}", f"of at most {min(m, n):,}"),
         Fact(
             "outliers" if outliers else "sparse part",
-            percent(parts.sparse.nnz / max(1, m * n)),
-            f"{parts.sparse.nnz:,} entries" if outliers else f"{parts.sparse.nnz:,} entries beyond λ_S",
+            percent(parts.sparse.nonzeros / max(1, m * n)),
+            f"{parts.sparse.nonzeros:,} entries" if outliers else f"{parts.sparse.nonzeros:,} entries beyond λ_S",
         ),
         Fact("certified gap", percent(fit.relative_gap), f"to the optimum{proof}"),
         Fact("solved in", duration(fit.seconds), f"{fit.passes} passes over the data"),
@@ -37,6 +37,7 @@ def solve_charts(fit: Decomposition, parts: Decomposition | None = None) -> list
     gaps = [*(record.relative_gap for record in history), fit.relative_gap]
     objectives = [*(record.objective for record in history), fit.objective]
     values = [float(s) for s in (parts or fit).low_rank.s]
+    numbers = range(1, len(values) + 1)
     dots = len(history) <= 60
     best = min(objectives)
     above = [objective / best - 1.0 if best else 0.0 for objective in objectives]
@@ -44,8 +45,10 @@ def solve_charts(fit: Decomposition, parts: Decomposition | None = None) -> list
         {
             "title": "Singular values of L",
             "chart": figures.line_chart(
-                [figures.Series("singular value", range(1, len(values) + 1), values, dots=len(values) <= 100)],
-                "number", "singular value", log_y=True,
+                [figures.Series("singular value", numbers, values, dots=len(values) <= 100)],
+                "number",
+                "singular value",
+                log_y=True,
             ),
             "why": "How many directions the low-rank part needs, and how strong each is.",
         },
@@ -56,11 +59,13 @@ def solve_charts(fit: Decomposition, parts: Decomposition | None = None) -> list
                     figures.Series("certified gap", seconds, gaps, dots=dots),
                     figures.Series("above the last objective", seconds, above, dots=dots),
                 ],
-                "seconds", "relative to the objective", log_y=True,
+                "seconds",
+                "relative to the objective",
+                log_y=True,
             ),
             "why": "The certified gap bounds the distance from the best possible; the true distance is smaller.",
         },
-    ]  # fmt: skip
+    ]
 
 
 def status_warning(fit: Decomposition | None) -> list[str]:

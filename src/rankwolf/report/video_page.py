@@ -111,9 +111,15 @@ def shrink(picture: Array) -> Array:
 
 
 def video_page(
-    album: Album, summary: Mapping[str, Any], fit: Decomposition | None, activity: Sequence[float],
-    residuals: Array | None, command: str, names: Sequence[str] | None, levels: Array | None = None,
-) -> str:  # fmt: skip
+    album: Album,
+    summary: Mapping[str, Any],
+    fit: Decomposition | None,
+    activity: Sequence[float],
+    residuals: Array | None,
+    command: str,
+    names: Sequence[str] | None,
+    levels: Array | None = None,
+) -> str:
     """The whole page as text.
 
     ``residuals`` counts |M − L| by whole gray levels; ``names`` are those of the frames, where they are images;
@@ -144,19 +150,26 @@ def video_page(
         unit=_unit(summary),
         activity_chart=figures.line_chart(
             [figures.Series("moving", times.tolist(), [100.0 * share for share in activity])],
-            _unit(summary), f"per cent that {_verb(summary)}",
+            _unit(summary),
+            f"per cent that {_verb(summary)}",
         ),
         chart_height=[figures.TOP, figures.HEIGHT - figures.BOTTOM],
         charts=_charts(summary, fit, residuals),
         command=command,
-        settings=as_rows({name.replace("_", " "): value for name, value in summary.items() if name not in HIDDEN}),
+        settings=as_rows(
+            {name.replace("_", " "): value for name, value in summary.items() if name not in HIDDEN}
+        ),
         version=__version__,
-    )  # fmt: skip
+    )
 
 
 def _strip(
-    album: Album, shots: Sequence[Shot], labels: Sequence[str], numbers: Sequence[int], summary: Mapping[str, Any]
-) -> list[dict[str, Any]]:  # fmt: skip
+    album: Album,
+    shots: Sequence[Shot],
+    labels: Sequence[str],
+    numbers: Sequence[int],
+    summary: Mapping[str, Any],
+) -> list[dict[str, Any]]:
     """The events with the largest objects, in order: the object, when it was seen, and which shot shows it."""
     places = {shot.number: i for i, shot in enumerate(shots)}
     events = events_of([shot.sighting for shot in shots], album.window)
@@ -192,9 +205,11 @@ def level_map(levels: Array) -> dict[str, Any]:
     stops, *channels = zip(*PALETTE, strict=True)
     colors = np.stack([np.interp(share, stops, channel) for channel in channels], axis=-1)
     return {
-        "picture": figures.picture(shrink(colors.astype(np.uint8))), "low": round(low), "high": round(high),
+        "picture": figures.picture(shrink(colors.astype(np.uint8))),
+        "low": round(low),
+        "high": round(high),
         "middle": round(float(np.median(levels))),
-    }  # fmt: skip
+    }
 
 
 FOREGROUND = {
@@ -213,15 +228,19 @@ def _charts(
         level = summary["threshold"]
         marks = [] if level is None else [(level, f"threshold {level:.1f}")]
         shares = residuals / max(1, residuals.sum())
-        charts.append({
-            "title": "How far frames are from the background",
-            "chart": figures.line_chart(
-                [figures.Series("share of pixels", range(len(shares)), shares.tolist())],
-                "|frame − background| in gray levels", "share of all pixels", log_y=True, marks=marks,
-            ),
-            "why": f"The residual's noise is {summary['residual_noise']:.2f} gray levels, 1.4826 times the median; "
-            f"the contrast of the frames is {summary['contrast']:.0f}.",
-        })  # fmt: skip
+        chart = figures.line_chart(
+            [figures.Series("share of pixels", range(len(shares)), shares.tolist())],
+            "|frame − background| in gray levels",
+            "share of all pixels",
+            log_y=True,
+            marks=marks,
+        )
+        noise = (
+            f"The residual's noise is {summary['residual_noise']:.2f} gray levels, 1.4826 times the median; "
+        )
+        contrast = f"the contrast of the frames is {summary['contrast']:.0f}."
+        title = "How far frames are from the background"
+        charts.append({"title": title, "chart": chart, "why": noise + contrast})
     return charts if fit is None else charts + solve_charts(fit)
 
 

@@ -82,7 +82,7 @@ class Decomposition:
     relative_gap: float
     gap_is_proved: bool
     status: Status
-    n_iter: int
+    iterations: int
     passes: int
     seconds: float
     method: str
@@ -163,12 +163,12 @@ class Decomposition:
         }
         weights = ", ".join(f"{symbols[name]} = {number:.4g}" for name, number in self.given.items())
         m, n = self.low_rank.shape
-        share = self.sparse.nnz / max(1, m * n)
+        share = self.sparse.nonzeros / max(1, m * n)
         return (
             f"Decomposition of {m} × {n} by {self.method} ({weights})\n"
-            f"  L of rank {self.low_rank.rank}, S with {self.sparse.nnz:,} non-zeros ({share:.1%})\n"
+            f"  L of rank {self.low_rank.rank}, S with {self.sparse.nonzeros:,} nonzeros ({share:.1%})\n"
             f"  objective {self.objective:.6g}, {self._quality}\n"
-            f"  {self.n_iter} iteration{'' if self.n_iter == 1 else 's'}, {self.passes} passes, {self.seconds:.2f} s\n"
+            f"  {self.iterations} iteration{'' if self.iterations == 1 else 's'}, {self.passes} passes, {self.seconds:.2f} s\n"
             f"  {self.status.value}"
         )
 
@@ -197,11 +197,19 @@ class Decomposition:
         """Numbers and words that JSON knows, without the matrices and the history."""
         return {
             **self.given,
-            "method": self.method, "rank": self.low_rank.rank, "nonzeros": self.sparse.nnz, "objective": self.objective,
-            "gap": self.gap, "relative_gap": self.relative_gap, "gap_is_proved": self.gap_is_proved,
-            "status": self.status.name, "status_says": self.status.value, "iterations": self.n_iter,
-            "passes": self.passes, "noise_scale": self.noise_scale,
-        }  # fmt: skip
+            "method": self.method,
+            "rank": self.low_rank.rank,
+            "nonzeros": self.sparse.nonzeros,
+            "objective": self.objective,
+            "gap": self.gap,
+            "relative_gap": self.relative_gap,
+            "gap_is_proved": self.gap_is_proved,
+            "status": self.status.name,
+            "status_says": self.status.value,
+            "iterations": self.iterations,
+            "passes": self.passes,
+            "noise_scale": self.noise_scale,
+        }
 
     def save(self, path: str | os.PathLike[str], *, with_sparse: bool = True) -> None:
         """Write everything, S as compressed rows, to one ``.npz`` file (no pickle); moved into place when whole.

@@ -42,14 +42,14 @@ def doubts_of_parts(fit: Decomposition) -> list[str]:
             f"The low-rank part has rank {rank} of at most {most}, so most of it is noise: the weights are too small "
             f"for this data. Give {larger} {what}."
         )
-    if fit.sparse.nnz == 0 and fit.status is not Status.REFITTED:
+    if fit.sparse.nonzeros == 0 and fit.status is not Status.REFITTED:
         found.append(
             f"The sparse part is zero: no entry is further from the low-rank part than λ_S. If there are outliers, "
             f"give {smaller} {what}."
         )
-    if fit.sparse.nnz > MOSTLY * observed:
+    if fit.sparse.nonzeros > MOSTLY * observed:
         found.append(
-            f"The sparse part has {fit.sparse.nnz / observed:.0%} of the entries: λ_S is below the noise. Give "
+            f"The sparse part has {fit.sparse.nonzeros / observed:.0%} of the entries: λ_S is below the noise. Give "
             f"{larger} {what}."
         )
     return found

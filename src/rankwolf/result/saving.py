@@ -23,7 +23,7 @@ from rankwolf.ground.whole import Name, whole
 from rankwolf.result.decomposition import Decomposition, Record, Status
 from rankwolf.result.sparse_part import SparsePart, StoredSparse, UnsavedSparse
 
-FORMAT = 1
+FORMAT = 2
 FACTORS, SPARSE = ("u", "s", "vt"), ("sparse_data", "sparse_indices", "sparse_indptr")
 HISTORY = "history_"
 # Settings that older files do not have.
@@ -33,12 +33,22 @@ NEWER = ("noise_scale", "noise")
 def save(fit: Decomposition, path: Name, with_sparse: bool) -> None:
     """Write ``fit`` to one file, which appears when it is whole."""
     settings = {
-        "format": FORMAT, "objective": fit.objective, "gap": fit.gap, "relative_gap": fit.relative_gap,
-        "gap_is_proved": fit.gap_is_proved, "status": fit.status.name, "n_iter": fit.n_iter, "passes": fit.passes,
-        "seconds": fit.seconds, "method": fit.method, "lambdas": fit.lambdas, "radii": fit.radii,
+        "format": FORMAT,
+        "objective": fit.objective,
+        "gap": fit.gap,
+        "relative_gap": fit.relative_gap,
+        "gap_is_proved": fit.gap_is_proved,
+        "status": fit.status.name,
+        "iterations": fit.iterations,
+        "passes": fit.passes,
+        "seconds": fit.seconds,
+        "method": fit.method,
+        "lambdas": fit.lambdas,
+        "radii": fit.radii,
         "noise": fit.noise,
-        "nonzeros": fit.sparse.nnz, "noise_scale": fit.noise_scale,
-    }  # fmt: skip
+        "nonzeros": fit.sparse.nonzeros,
+        "noise_scale": fit.noise_scale,
+    }
     rows = [asdict(record) for record in fit.history]
     arrays: dict[str, Any] = {
         f"{HISTORY}{f.name}": np.array([row[f.name] for row in rows]) for f in fields(Record)
@@ -72,20 +82,24 @@ def _decomposition(archive: Archive) -> Decomposition:
     settings.get("format", lambda found: found == FORMAT)
     low_rank = _low_rank(archive)
     return Decomposition(
-        low_rank=low_rank, sparse=_sparse(archive, low_rank, settings),
+        low_rank=low_rank,
+        sparse=_sparse(archive, low_rank, settings),
         # A run may have ended because its objective was not finite; and without a proof the gap is infinite.
-        objective=settings.get("objective", _is_number), gap=settings.get("gap", _is_not_negative),
+        objective=settings.get("objective", _is_number),
+        gap=settings.get("gap", _is_not_negative),
         relative_gap=settings.get("relative_gap", _is_not_negative),
         gap_is_proved=settings.get("gap_is_proved", lambda found: isinstance(found, bool)),
         status=Status[settings.get("status", lambda found: found in Status.__members__)],
-        n_iter=settings.get("n_iter", _is_count), passes=settings.get("passes", _is_count),
+        iterations=settings.get("iterations", _is_count),
+        passes=settings.get("passes", _is_count),
         seconds=settings.get("seconds", _is_not_negative),
         method=settings.get("method", lambda found: isinstance(found, str) and len(found) < 100),
-        lambdas=_pair(settings.get("lambdas", _is_pair)), radii=_pair(settings.get("radii", _is_pair)),
+        lambdas=_pair(settings.get("lambdas", _is_pair)),
+        radii=_pair(settings.get("radii", _is_pair)),
         history=_history(archive, names),
         noise=_pair(settings.get("noise", _is_pair)),
         noise_scale=settings.get("noise_scale", lambda found: found is None or _is_not_negative(found)),
-    )  # fmt: skip
+    )
 
 
 def _low_rank(archive: Archive) -> LowRank:
@@ -156,9 +170,11 @@ def _is_count(value: Any) -> bool:
 def _is_pair(value: Any) -> bool:
     if value is None:
         return True
-    return isinstance(value, list) and len(value) == 2 and all(
-        _is_number(item) and isfinite(item) and item >= 0 for item in value
-    )  # fmt: skip
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(_is_number(item) and isfinite(item) and item >= 0 for item in value)
+    )
 
 
 def _pair(value: list[float] | None) -> tuple[float, float] | None:

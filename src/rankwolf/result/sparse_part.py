@@ -20,10 +20,10 @@ from rankwolf.result.residual import sparse_part, thresholded
 
 
 class SparsePart(ABC):
-    """S: slices of rows, ``nnz``, ``to_scipy()``, ``np.asarray``; it need not exist anywhere as a whole."""
+    """S: slices of rows, ``nonzeros``, ``to_scipy()``, ``np.asarray``; it need not exist anywhere as a whole."""
 
-    def __init__(self, shape: tuple[int, int], dtype: np.dtype[Any], nnz: int) -> None:
-        self.shape, self.dtype, self.nnz = shape, dtype, nnz
+    def __init__(self, shape: tuple[int, int], dtype: np.dtype[Any], nonzeros: int) -> None:
+        self.shape, self.dtype, self.nonzeros = shape, dtype, nonzeros
 
     @abstractmethod
     def rows(self, start: int, stop: int) -> Array:
@@ -83,23 +83,23 @@ class SparsePart(ABC):
         return dense if dtype is None else dense.astype(dtype, copy=False)
 
     def __repr__(self) -> str:
-        share = self.nnz / max(1, self.shape[0] * self.shape[1])
+        share = self.nonzeros / max(1, self.shape[0] * self.shape[1])
         return (
-            f"{type(self).__name__}({self.shape[0]} × {self.shape[1]}, {self.nnz:,} non-zeros, {share:.2%})"
+            f"{type(self).__name__}({self.shape[0]} × {self.shape[1]}, {self.nonzeros:,} nonzeros, {share:.2%})"
         )
 
 
 class ThresholdedResidual(SparsePart):
     """S = T_θ(P_Ω(M − L)): computed from the data and L when asked for, never stored.
 
-    ``nnz`` was counted by a pass: an entry within rounding of θ may be zero in one computation and not in another.
+    ``nonzeros`` was counted by a pass: an entry within rounding of θ may be zero in one computation and not in another.
     ``shrinks``: whether T takes θ off what is beyond it (the convex problem's S), or leaves it as it is (a refit's).
     """
 
     def __init__(
-        self, source: Source, low_rank: LowRank, threshold: float, nnz: int, shrinks: bool = True
+        self, source: Source, low_rank: LowRank, threshold: float, nonzeros: int, shrinks: bool = True
     ) -> None:
-        super().__init__(low_rank.shape, source.dtype, nnz)
+        super().__init__(low_rank.shape, source.dtype, nonzeros)
         self._source, self._low_rank, self.threshold, self.shrinks = source, low_rank, threshold, shrinks
 
     def rows(self, start: int, stop: int) -> Array:
@@ -162,11 +162,11 @@ def _thresholded_partition(
 
 
 def sparse_part_of(
-    source: Source, low_rank: LowRank, threshold: float, nnz: int, shrinks: bool = True
+    source: Source, low_rank: LowRank, threshold: float, nonzeros: int, shrinks: bool = True
 ) -> SparsePart:
-    """S = T_θ(P_Ω(M − L)) of a source, with ``nnz`` entries; L lies as the user's matrix does. Nothing is computed."""
+    """S = T_θ(P_Ω(M − L)) of a source, with ``nonzeros`` entries; L lies as the user's matrix does. Nothing is computed."""
     kind = DistributedResidual if isinstance(source, OnDask) else ThresholdedResidual
-    return kind(source, low_rank, threshold, nnz, shrinks)
+    return kind(source, low_rank, threshold, nonzeros, shrinks)
 
 
 class StoredSparse(SparsePart):

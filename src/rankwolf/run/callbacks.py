@@ -100,9 +100,12 @@ class ProgressBar:
         left = TimeRemainingColumn(compact=True, elapsed_when_finished=True)
         clock = (TimeElapsedColumn(),) if self._tol is None else (TextColumn("left"), left)
         self._progress = Progress(  # all of it in 80 characters
-            TextColumn("{task.description}"), BarColumn(bar_width=8),
-            TextColumn("{task.fields[state]}"), *clock, console=self._console,
-        )  # fmt: skip
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=8),
+            TextColumn("{task.fields[state]}"),
+            *clock,
+            console=self._console,
+        )
         self._first_gap = None
         self._task = self._progress.add_task(self._label, total=None, state="")
         self._progress.start()
@@ -122,8 +125,11 @@ class ProgressBar:
                 "A ProgressBar is drawn inside a 'with' block: with ProgressBar() as bar: decompose(X, callback=bar)."
             )
         self._progress.update(
-            self._task, state=describe(record), total=None if self._tol is None else 1.0, completed=self.share(record)
-        )  # fmt: skip
+            self._task,
+            state=describe(record),
+            total=None if self._tol is None else 1.0,
+            completed=self.share(record),
+        )
 
     def share(self, record: Record) -> float:
         """How much of the way from the first gap to ``tol`` is done, from 0 to 1, on a logarithmic scale."""
@@ -149,7 +155,7 @@ class WithIterate:
     >>> A, ranks = PartialDCT.random(60, (8, 9), seed=0), []
     >>> watch = rw.callbacks.WithIterate(lambda record, pair: ranks.append(pair.low_rank.rank))
     >>> fit = rw.recover(A.apply(np.outer(np.ones(8), np.arange(9.0))), A, delta=0.1, callback=watch, rng=0)
-    >>> len(ranks) == fit.n_iter
+    >>> len(ranks) == fit.iterations
     True
     """
 

@@ -54,9 +54,14 @@ class Norm:
 
 
 def certify(
-    problem: Problem, source: Source, low_rank: LowRank, threshold: float, deflation: Deflation | None,
-    rng: np.random.Generator, goal: float | None = None,
-) -> tuple[Certificate, DualSums]:  # fmt: skip
+    problem: Problem,
+    source: Source,
+    low_rank: LowRank,
+    threshold: float,
+    deflation: Deflation | None,
+    rng: np.random.Generator,
+    goal: float | None = None,
+) -> tuple[Certificate, DualSums]:
     """The lower bound that ``low_rank`` proves, and the sums of G and S = T_threshold(P_Ω(M − L)).
 
     One pass where the proof can be exact. With a ``goal``, a bound below it need not be the best that can be proved.

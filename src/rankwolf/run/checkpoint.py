@@ -32,10 +32,7 @@ from rankwolf.solvers.base import Solver
 FORMAT = 2
 ABOUT = "about.json"
 WORDS = "a whole checkpoint of this version of Rankwolf"
-KEYS = {
-    "bytes_read", "fingerprint", "form", "passes", "problem", "progress", "rng", "settings", "shape", "state",
-    "summary",
-}  # fmt: skip
+KEYS = set("bytes_read fingerprint form passes problem progress rng settings shape state summary".split())
 
 
 @dataclass(frozen=True)
@@ -97,9 +94,14 @@ class Checkpoint:
     """Saves a run every so many passes or seconds, and takes it up again from ``saved``."""
 
     def __init__(
-        self, path: Path, settings: dict[str, Any], saved: Saved | None = None, *,
-        every_passes: int | None = None, every_seconds: float | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        path: Path,
+        settings: dict[str, Any],
+        saved: Saved | None = None,
+        *,
+        every_passes: int | None = None,
+        every_seconds: float | None = None,
+    ) -> None:
         self.path, self.saved, self._settings = path, saved, settings
         self._every_passes, self._every_seconds = every_passes, every_seconds
         self._last_pass, self._last_time = 0, time.monotonic()
@@ -111,9 +113,14 @@ class Checkpoint:
         return time.monotonic() - self._last_time >= (self._every_seconds or 0.0)
 
     def save(
-        self, problem: Problem, source: Any, solver: Solver[Any, Any], state: Any, progress: dict[str, Any],
+        self,
+        problem: Problem,
+        source: Any,
+        solver: Solver[Any, Any],
+        state: Any,
+        progress: dict[str, Any],
         rng: np.random.Generator,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Replace the file. The state is written as it lies; nothing is copied."""
         with whole(self.path) as temporary, new_archive(temporary) as file:
             about = {

@@ -136,7 +136,7 @@ def solution_at_zero(data: Any, problem: Problem) -> Any:
 
 
 def _evaluate(problem: Problem, source: Source, solution: Solution, sums: ClippedSums) -> tuple[float, int]:
-    """The objective of the pair that is returned, with the true norms, and nnz(S)."""
+    """The objective of the pair that is returned, with the true norms, and ‖S‖₀."""
     low_rank = solution.low_rank
     if solution.sparse is None:
         squared, s_norm, nonzeros = sums.g_squared, sums.s_norm, sums.nonzeros

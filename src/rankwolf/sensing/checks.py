@@ -55,9 +55,13 @@ def check_linear(sensing: Sensing, where: str = "recover", real: bool = True) ->
         raise bad("sensing", "an operator that measures something", "zeros for a random matrix", where)
     largest = float(np.max(np.abs(image)))
     if not SCALE[0] <= largest <= SCALE[1]:
-        raise bad("sensing", f"an operator of a scale between {SCALE[0]:g} and {SCALE[1]:g}",
-                  f"{largest:.3g} from a matrix with entries of about 1", where,
-                  "Multiply A and b by a constant first.")  # fmt: skip
+        raise bad(
+            "sensing",
+            f"an operator of a scale between {SCALE[0]:g} and {SCALE[1]:g}",
+            f"{largest:.3g} from a matrix with entries of about 1",
+            where,
+            "Multiply A and b by a constant first.",
+        )
     distance = float(np.linalg.norm(both - image - factor * other))
     size = float(np.linalg.norm(image) + abs(factor) * np.linalg.norm(other))
     if distance > tolerance * size:
@@ -71,9 +75,13 @@ def check_linear(sensing: Sensing, where: str = "recover", real: bool = True) ->
     )
     # Written so that NaN fails.
     if not abs(forward_product - back_product) <= tolerance * scale:
-        raise bad("sensing", "an operator whose adjoint passes the dot-test, Re⟨A[X], y⟩ = ⟨X, A*y⟩",
-                  f"{forward_product:.10g} and {back_product:.10g}", where,
-                  "rmatvec (or the second function) is not the adjoint of the first.")  # fmt: skip
+        raise bad(
+            "sensing",
+            "an operator whose adjoint passes the dot-test, Re⟨A[X], y⟩ = ⟨X, A*y⟩",
+            f"{forward_product:.10g} and {back_product:.10g}",
+            where,
+            "rmatvec (or the second function) is not the adjoint of the first.",
+        )
 
 
 def largest_ritz_value(sensing: Sensing, steps: int, real: bool = True) -> tuple[float, bool]:
@@ -168,8 +176,13 @@ def warn_if_complex(sensing: Sensing, b: Array) -> None:
 def check_measurements(b: Any, sensing: Sensing, where: str = "recover") -> Array:
     """b as p finite numbers, from any shape that the operator knows."""
     if np.ma.is_masked(b):
-        raise bad("b", "an array without masked entries", f"{np.ma.getmaskarray(b).sum()} of them", where,
-                  "Leave a missing measurement out of b and out of the operator.")  # fmt: skip
+        raise bad(
+            "b",
+            "an array without masked entries",
+            f"{np.ma.getmaskarray(b).sum()} of them",
+            where,
+            "Leave a missing measurement out of b and out of the operator.",
+        )
     try:
         values = np.asarray(b)
     except ValueError as error:
@@ -183,10 +196,20 @@ def check_measurements(b: Any, sensing: Sensing, where: str = "recover") -> Arra
         raise bad("b", rule, f"shape {values.shape}", where)
     wrong = values.size - int(np.count_nonzero(np.isfinite(values)))
     if wrong:
-        raise bad("b", "finite", f"{wrong} of {values.size} measurements NaN or infinite", where,
-                  "Leave a missing measurement out of b and out of the operator.")  # fmt: skip
+        raise bad(
+            "b",
+            "finite",
+            f"{wrong} of {values.size} measurements NaN or infinite",
+            where,
+            "Leave a missing measurement out of b and out of the operator.",
+        )
     largest = float(np.max(np.abs(values), initial=0.0))
     if largest and not SCALE[0] <= largest <= SCALE[1]:
-        raise bad("b", f"of a scale between {SCALE[0]:g} and {SCALE[1]:g}", f"entries up to {largest:.3g}", where,
-                  "Multiply A and b by a constant first.")  # fmt: skip
+        raise bad(
+            "b",
+            f"of a scale between {SCALE[0]:g} and {SCALE[1]:g}",
+            f"entries up to {largest:.3g}",
+            where,
+            "Multiply A and b by a constant first.",
+        )
     return np.ascontiguousarray(values)

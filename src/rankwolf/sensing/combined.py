@@ -28,12 +28,21 @@ class Composition(Sensing):
     def __init__(self, outer: Sensing, inner: Sensing) -> None:
         for name, part in (("outer", outer), ("inner", inner)):
             if not isinstance(part, Sensing):
-                raise bad(name, "a sensing operator", type(part).__name__, "Composition",
-                          "LinearSensing makes one of a matrix; A.apply(X) measures X.")  # fmt: skip
+                raise bad(
+                    name,
+                    "a sensing operator",
+                    type(part).__name__,
+                    "Composition",
+                    "LinearSensing makes one of a matrix; A.apply(X) measures X.",
+                )
         if outer.shape[0] * outer.shape[1] != inner.size:
             m, n = outer.shape
-            raise bad("outer", f"an operator on as many numbers as inner measures, {inner.size}",
-                      f"one on {m} × {n} matrices", "Composition")  # fmt: skip
+            raise bad(
+                "outer",
+                f"an operator on as many numbers as inner measures, {inner.size}",
+                f"one on {m} × {n} matrices",
+                "Composition",
+            )
         super().__init__(inner.shape, outer.size, np.result_type(outer.dtype, inner.dtype))
         self.outer, self.inner = outer, inner
         self.complex_unknown = inner.complex_unknown or (outer.complex_unknown and inner.dtype.kind != "c")

@@ -26,8 +26,12 @@ class Entries(Sensing):
     def __init__(self, observed: Any) -> None:
         mask = np.asarray(observed)
         if mask.ndim != 2 or mask.dtype != np.bool_ or not mask.any():
-            raise bad("observed", "a two-dimensional boolean array with at least one True",
-                      f"shape {mask.shape}, dtype {mask.dtype}", "Entries")  # fmt: skip
+            raise bad(
+                "observed",
+                "a two-dimensional boolean array with at least one True",
+                f"shape {mask.shape}, dtype {mask.dtype}",
+                "Entries",
+            )
         self._rows, self._columns = np.nonzero(mask)
         super().__init__(mask.shape, self._rows.size)
 

@@ -34,8 +34,12 @@ class LinearSensing(Sensing):
         except (TypeError, ValueError):
             raise bad("sensing", _KINDS, type(operator).__name__, "recover") from None
         if linear.shape[1] != m * n:
-            raise bad("sensing", f"an operator on {m * n} numbers, the entries of a {m} × {n} matrix",
-                      f"one of shape {tuple(linear.shape)}", "recover")  # fmt: skip
+            raise bad(
+                "sensing",
+                f"an operator on {m * n} numbers, the entries of a {m} × {n} matrix",
+                f"one of shape {tuple(linear.shape)}",
+                "recover",
+            )
         super().__init__((m, n), linear.shape[0], np.result_type(linear.dtype, np.float64))
         self._operator = linear
 
@@ -73,8 +77,12 @@ class FunctionSensing(Sensing):
         shape = check_shape(shape, "recover")
         first = np.ravel(np.asarray(forward(np.zeros(shape))))
         if first.dtype.kind not in "biufc":
-            raise bad("sensing", "a pair (forward, adjoint) whose first function gives numbers", f"dtype {first.dtype}",
-                      "recover")  # fmt: skip
+            raise bad(
+                "sensing",
+                "a pair (forward, adjoint) whose first function gives numbers",
+                f"dtype {first.dtype}",
+                "recover",
+            )
         super().__init__(shape, first.size, np.result_type(first.dtype, np.float64))
         self._forward, self._backward = forward, backward
 
@@ -82,16 +90,25 @@ class FunctionSensing(Sensing):
         """Call ``forward``."""
         values = np.array(self._forward(matrix.copy())).ravel()
         if values.size != self.size:
-            raise bad("sensing", f"a function with {self.size} values for every matrix", f"{values.size} values",
-                      "recover")  # fmt: skip
+            raise bad(
+                "sensing",
+                f"a function with {self.size} values for every matrix",
+                f"{values.size} values",
+                "recover",
+            )
         return values
 
     def adjoint(self, values: Array) -> Array:
         """Call ``backward``."""
         matrix = np.array(self._backward(values.copy()))
         if matrix.size != self.shape[0] * self.shape[1]:
-            raise bad("sensing", f"a pair (forward, adjoint) whose second function gives a {self.shape[0]} × "
-                      f"{self.shape[1]} matrix", f"an array of shape {matrix.shape}", "recover")  # fmt: skip
+            raise bad(
+                "sensing",
+                f"a pair (forward, adjoint) whose second function gives a {self.shape[0]} × "
+                f"{self.shape[1]} matrix",
+                f"an array of shape {matrix.shape}",
+                "recover",
+            )
         return matrix.reshape(self.shape)
 
 

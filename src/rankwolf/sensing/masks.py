@@ -25,6 +25,10 @@ def check_mask(name: str, mask: Any, ndim: int, where: str) -> Array:
     """A boolean array of ``ndim`` dimensions with something in it."""
     kept = np.asarray(mask)
     if kept.ndim != ndim or kept.dtype != np.bool_ or not kept.any():
-        raise bad(name, f"a boolean array of {ndim} dimensions with at least one True",
-                  f"shape {kept.shape}, dtype {kept.dtype}", where)  # fmt: skip
+        raise bad(
+            name,
+            f"a boolean array of {ndim} dimensions with at least one True",
+            f"shape {kept.shape}, dtype {kept.dtype}",
+            where,
+        )
     return kept

@@ -39,7 +39,7 @@ NEGLIGIBLE = 1e-7
 
 @dataclass
 class RegressionSums(Sums):
-    """‖G‖², ‖S‖₁, nnz(S), ⟨G, M⟩; UᵀU; GᵀG·probes."""
+    """‖G‖², ‖S‖₁, ‖S‖₀, ⟨G, M⟩; UᵀU; GᵀG·probes."""
 
     values: Array
     gram: Array
@@ -64,9 +64,16 @@ class FitRows(Task[RegressionSums]):
         left, weights = rows[0], self.problem
         if left.shape[1]:
             kernels.fit_stored_rows(
-                tile.data, tile.indices, tile.indptr, self.right, weights.lambda_L, weights.lambda_S, self.tol,
-                NEWTON_STEPS, left,
-            )  # fmt: skip
+                tile.data,
+                tile.indices,
+                tile.indptr,
+                self.right,
+                weights.lambda_L,
+                weights.lambda_S,
+                self.tol,
+                NEWTON_STEPS,
+                left,
+            )
         wide = left.astype(np.float64, copy=False)
         sums.gram += wide.T @ wide
         if self.probes.shape[1]:
@@ -200,8 +207,9 @@ class Alternating(Solver[Penalized, AlternatingState]):
         state.lengths = np.sqrt(np.maximum(squared[::-1], 0.0))
         state.probes = orthonormal_against(
             _widened(sums.product @ vectors[:, ::-1], PROBES + state.left.shape[1] // 2, state.rng),
-            np.zeros((source.shape[1], 0)), state.rng,
-        )  # fmt: skip
+            np.zeros((source.shape[1], 0)),
+            state.rng,
+        )
         _balance(state, sums.gram)
         nuclear_norm = float(np.sum(state.singular))
         state.objective = problem.objective(float(sums.values[0]), nuclear_norm, float(sums.values[1]))

@@ -165,7 +165,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             )
         assert fit.lambdas is not None
         self.lambdas_ = fit.lambdas
-        self.n_iter_, self.gap_, self.relative_gap_ = fit.n_iter, fit.gap, fit.relative_gap
+        self.n_iter_, self.gap_, self.relative_gap_ = fit.iterations, fit.gap, fit.relative_gap
         parts = fit.refit() if self.refit else fit
         self.low_rank_ = low_rank = _tidied(
             parts.low_rank, most, 0.0 if self.refit else WEAKEST * self.lambdas_[0]
@@ -208,9 +208,15 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             if bound < np.inf:
                 table.set_bound(bound)
             fit = decompose_quietly(
-                table, lambdas=lambdas, delta=self.delta, method=self.method, max_iter=self.max_iter, rng=seed,
-                tol=max(self.tol, ROUGH_TOL) if rough else self.tol, n_threads=self.n_threads,
-            )  # fmt: skip
+                table,
+                lambdas=lambdas,
+                delta=self.delta,
+                method=self.method,
+                max_iter=self.max_iter,
+                rng=seed,
+                tol=max(self.tol, ROUGH_TOL) if rough else self.tol,
+                n_threads=self.n_threads,
+            )
             assert fit.lambdas is not None
             lambdas, bound = fit.lambdas, table.bound
             if attempt == MOST_CENTRES or not self.center:
@@ -236,9 +242,13 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         source = self._opened(X, reset=False)
         m, dtype = source.user_shape[0], self.components_.dtype
         self._stream = advance(
-            self._stream, source.read_user_rows(0, m), self._weights, forgetting=forgetting, center=self.center,
+            self._stream,
+            source.read_user_rows(0, m),
+            self._weights,
+            forgetting=forgetting,
+            center=self.center,
             most=self.n_components,
-        )  # fmt: skip
+        )
         self.lambdas_ = self._weights(self._stream.totals)
         self.mean_ = self._stream.mean.astype(dtype)
         self.noise_scale_ = self._stream.totals.noise.sigma
@@ -360,8 +370,13 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(np.result_type(X.dtype, np.float32)), np.nan)
         data = validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite="allow-nan"
-        )  # fmt: skip
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_all_finite="allow-nan",
+        )
         source = open_source(data, None, threads, self.implicit, where="RobustPCA")
         if self.center and isinstance(source, SparseZeros):
             remedy = "Subtracting a centre would leave no zeros."

@@ -95,9 +95,16 @@ class Samples:
 
     @classmethod
     def learn(
-        cls, rule: ConsensusRule, count: int, look: Look, look_after: Look, noise: float, vote: int,
-        least_area: float, n_threads: int = 1,
-    ) -> Samples:  # fmt: skip
+        cls,
+        rule: ConsensusRule,
+        count: int,
+        look: Look,
+        look_after: Look,
+        noise: float,
+        vote: int,
+        least_area: float,
+        n_threads: int = 1,
+    ) -> Samples:
         """From ``count`` frames; ``look(n)`` gives the residuals (height, width, channels) of the n-th as int16.
 
         ``look_after(n)`` gives those of the frame that follows it in the video. NO_SAMPLE is added to a pixel that does
@@ -143,8 +150,14 @@ def _matches_needed(rule: ConsensusRule, values: Array, noise: float) -> Array:
 
 
 def _clean(
-    rule: ConsensusRule, values: Array, offsets: Array, look_after: Look, vote: int, least_area: float, n_threads: int
-) -> None:  # fmt: skip
+    rule: ConsensusRule,
+    values: Array,
+    offsets: Array,
+    look_after: Look,
+    vote: int,
+    least_area: float,
+    n_threads: int,
+) -> None:
     """Mark the samples of objects with NO_SAMPLE, in place."""
     height, width, count, channels = values.shape
     sigma = float(np.median(np.abs(values[::3, ::3][values[::3, ::3, :, 0] <= COUNTS]))) / MEDIAN_OF_NORMAL
@@ -163,9 +176,16 @@ def _clean(
             low, high = max(rows.start - margin, 0), min(rows.stop + margin, height)
             part = np.empty((count, high - low, width), np.bool_)
             mark_unsupported(
-                values[low:high], offsets, usual[low:high], square, needed[low:high], rule.patience,
-                rows.start - low, rows.stop - low, part,
-            )  # fmt: skip
+                values[low:high],
+                offsets,
+                usual[low:high],
+                square,
+                needed[low:high],
+                rule.patience,
+                rows.start - low,
+                rows.stop - low,
+                part,
+            )
             strange[:, rows] = part[:, rows.start - low : rows.stop - low]
 
         with ThreadPoolExecutor(n_threads) as pool:

@@ -76,9 +76,12 @@ class Painter:
             residual[~present] = 0.0
             row = np.where(present, row, np.uint8(0))
         return Pictures(
-            number, picture.to_frame(row), picture.to_frame(to_gray_levels(low_rank)),
-            self._foreground(row, residual, mask), mask,
-        )  # fmt: skip
+            number,
+            picture.to_frame(row),
+            picture.to_frame(to_gray_levels(low_rank)),
+            self._foreground(row, residual, mask),
+            mask,
+        )
 
     def _foreground(self, row: Array, residual: Array, mask: Array) -> Array:
         if self.style == "cutout":

@@ -206,14 +206,16 @@ class Separator:
 
     def save(self, path: Path | str) -> None:
         """Everything to an .npz file."""
-        state: dict[str, Any] = {
-            "about": json.dumps({
-                "format": FORMAT, "count": self.count, "relearned": self.relearned, "changed": self._changed,
-                "shape": None if self._picture is None else self._picture.shape,
-                "collecting": self._collected is not None,
-            }),
-            "collected": np.array(self._collected or [], np.uint8),
-        }  # fmt: skip
+        about = {
+            "format": FORMAT,
+            "count": self.count,
+            "relearned": self.relearned,
+            "changed": self._changed,
+            "shape": None if self._picture is None else self._picture.shape,
+            "collecting": self._collected is not None,
+        }
+        collected = np.array(self._collected or [], np.uint8)
+        state: dict[str, Any] = {"about": json.dumps(about), "collected": collected}
         if self._learned is not None:
             model = self._learned.model
             numbers = [model.lambda_L, model.lambda_S, model.residual_noise]
@@ -224,8 +226,12 @@ class Separator:
 
     @classmethod
     def load(
-        cls, path: Path | str, settings: LiveSettings | None = None, rule: MaskRule | None = None, seed: int = 0
-    ) -> Separator:  # fmt: skip
+        cls,
+        path: Path | str,
+        settings: LiveSettings | None = None,
+        rule: MaskRule | None = None,
+        seed: int = 0,
+    ) -> Separator:
         """A separator that goes on where :meth:`save` stopped; give the settings that it had."""
         result = cls(settings or LiveSettings(), rule or MaskRule(), seed)
         try:

@@ -86,8 +86,9 @@ class Look:
         shape = (picture.height, picture.width, picture.channels)
         return cls(
             picture.to_frame(residual.reshape(-1)).reshape(shape),
-            picture.to_frame(low_rank.astype(np.float32, copy=False)).reshape(shape), seen,
-        )  # fmt: skip
+            picture.to_frame(low_rank.astype(np.float32, copy=False)).reshape(shape),
+            seen,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,9 +126,15 @@ class MaskModel:
 
     @classmethod
     def learn(
-        cls, rule: MaskRule, count: int, look: Callable[[int], Look], noise: float, seen_share: float = 1.0,
-        most_bytes: int | None = None, n_threads: int = 1,
-    ) -> MaskModel:  # fmt: skip
+        cls,
+        rule: MaskRule,
+        count: int,
+        look: Callable[[int], Look],
+        noise: float,
+        seen_share: float = 1.0,
+        most_bytes: int | None = None,
+        n_threads: int = 1,
+    ) -> MaskModel:
         """From a video of ``count`` frames, of which ``look(k)`` shows the k-th; ``noise`` is the camera's.
 
         Where only a share of the pixels was observed, so many more samples are taken that as many are seen.
@@ -156,9 +163,15 @@ class MaskModel:
             return blank._sample(look(following if following < count else count - 2))
 
         samples = Samples.learn(
-            consensus, number, lambda n: blank._sample(look(chosen[n])), after, noise, rule.side(height, width),
-            rule.least_area, n_threads,
-        )  # fmt: skip
+            consensus,
+            number,
+            lambda n: blank._sample(look(chosen[n])),
+            after,
+            noise,
+            rule.side(height, width),
+            rule.least_area,
+            n_threads,
+        )
         return replace(blank, samples=samples)
 
     def mask(self, look: Look) -> Array:

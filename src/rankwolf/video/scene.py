@@ -225,8 +225,10 @@ class Scene:
             rows = slice(max(top, 0), max(top + sprite.texture.shape[0], 0))
             columns = slice(max(left, 0), max(left + sprite.texture.shape[1], 0))
             seen = mask[rows, columns]
-            inside = (slice(rows.start - top, rows.start - top + seen.shape[0]),
-                      slice(columns.start - left, columns.start - left + seen.shape[1]))  # fmt: skip
+            inside = (
+                slice(rows.start - top, rows.start - top + seen.shape[0]),
+                slice(columns.start - left, columns.start - left + seen.shape[1]),
+            )
             shape = sprite.shape[inside]
             seen |= shape
             np.copyto(picture[rows, columns], sprite.texture[inside], where=shape)

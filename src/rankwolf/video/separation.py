@@ -240,9 +240,14 @@ def learn_masker(clip: Clip, fit: Decomposition, outcome: Outcome) -> MaskModel 
 
     seen_share = 1.0 if job.sample is None else 1.0 - (1.0 - job.sample) ** clip.picture.channels
     return MaskModel.learn(
-        job.rule, len(clip.frames), look, clip.noise, seen_share,
-        (job.max_memory or available_memory()) // 4, check_threads(job.solve.n_threads),
-    )  # fmt: skip
+        job.rule,
+        len(clip.frames),
+        look,
+        clip.noise,
+        seen_share,
+        (job.max_memory or available_memory()) // 4,
+        check_threads(job.solve.n_threads),
+    )
 
 
 def _apply_model(model: Model, outcome: Outcome, folder: Path, observer: Observer, look: Any) -> None:
@@ -334,8 +339,12 @@ def sample_entries(count: int, fraction: float, store: FrameStore, seed: int) ->
 
 
 def solve_clip(
-    clip: Clip, settings: SolveSettings, observed_fraction: float, observer: Observer, max_memory: int | None = None
-) -> Decomposition:  # fmt: skip
+    clip: Clip,
+    settings: SolveSettings,
+    observed_fraction: float,
+    observer: Observer,
+    max_memory: int | None = None,
+) -> Decomposition:
     """The decomposition of a clip, of S its size only. What does not fit into ``max_memory`` is on the disk."""
     observer.stage("solve", None)
     weights: dict[str, Any] = {"lambdas": settings.lambdas}
@@ -344,12 +353,20 @@ def solve_clip(
     elif settings.lambdas is None:
         weights = clip.weights(observed_fraction)
     fit = decompose_quietly(
-        clip.frames.matrix, observed=None if clip.present is None else clip.present.matrix,
-        method=settings.method, tol=settings.tol, max_seconds=settings.max_seconds, callback=observer.record,
-        rng=settings.seed, n_threads=settings.n_threads, max_memory=max_memory, **settings.checkpoint, **weights,
-    )  # fmt: skip
+        clip.frames.matrix,
+        observed=None if clip.present is None else clip.present.matrix,
+        method=settings.method,
+        tol=settings.tol,
+        max_seconds=settings.max_seconds,
+        callback=observer.record,
+        rng=settings.seed,
+        n_threads=settings.n_threads,
+        max_memory=max_memory,
+        **settings.checkpoint,
+        **weights,
+    )
     # S is drawn frame by frame and not saved: without it, what the solver has kept of the frames can go.
-    sparse = UnsavedSparse(fit.sparse.shape, fit.sparse.dtype, fit.sparse.nnz)
+    sparse = UnsavedSparse(fit.sparse.shape, fit.sparse.dtype, fit.sparse.nonzeros)
     return replace(fit, sparse=sparse, source=None)
 
 

@@ -18,10 +18,15 @@ def _mask(outcome: Outcome) -> dict[str, Any]:
     if isinstance(masker, MaskModel):
         rule, values = masker.rule.consensus, masker.samples.values
         return {
-            "mask_by": "consensus", "threshold": None, "samples": values.shape[2], "radius": rule.radius,
-            "matches": rule.matches, "cleaning": rule.cleaning, "absorbed": masker.scenery is not None,
+            "mask_by": "consensus",
+            "threshold": None,
+            "samples": values.shape[2],
+            "radius": rule.radius,
+            "matches": rule.matches,
+            "cleaning": rule.cleaning,
+            "absorbed": masker.scenery is not None,
             "shadows": masker.rule.shadows,
-        }  # fmt: skip
+        }
     return {"mask_by": "threshold", "threshold": None if masker is None else masker.level}
 
 

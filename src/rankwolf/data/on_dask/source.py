@@ -290,9 +290,14 @@ class OnDask(Source):
         return Order(self._number, tuple(handle.spec for handle in handles), writes, released)
 
     def _ask(
-        self, label: str, work: Work, handles: Sequence[RowHandle], parts: Parts = None,
-        places: Sequence[int] | None = None, add: bool = False,
-    ) -> Any:  # fmt: skip
+        self,
+        label: str,
+        work: Work,
+        handles: Sequence[RowHandle],
+        parts: Parts = None,
+        places: Sequence[int] | None = None,
+        add: bool = False,
+    ) -> Any:
         """An order that changes nothing."""
         return self._send(Change(label, work, self._order(handles, writes=False), parts), places, add)
 

@@ -87,16 +87,12 @@ class Threads(Workers):
     def _calls(self, work: Work, order: Order, parts: Parts, places: Sequence[int]) -> list[Any]:
         import dask
 
-        return [
-            dask.delayed(
-                partial(
-                    obey, self._rows[k], work, None if parts is None else parts[k], self.first[k], order=order,
-                    dtype=self.dtype,
-                ),
-                pure=False,
-            )(self._blocks[k])
-            for k in places
-        ]  # fmt: skip
+        def call(k: int) -> Any:
+            part = None if parts is None else parts[k]
+            ready = partial(obey, self._rows[k], work, part, self.first[k], order=order, dtype=self.dtype)
+            return dask.delayed(ready, pure=False)(self._blocks[k])
+
+        return [call(k) for k in places]
 
     def _compute(self, calls: list[Any]) -> list[Any]:
         import dask
@@ -181,10 +177,15 @@ class Cluster(Workers):
             here = [k for k in places if self._homes[k] == home]
             futures = self._client.map(
                 partial(obey, order=order, dtype=self.dtype),
-                [self._rows[k] for k in here], [shared] * len(here), [own[k] for k in here],
-                [self.first[k] for k in here], [self._blocks[k] for k in here],
-                key=[f"rankwolf_{name}-{self._run}-{self._count}-{k}" for k in here], workers=[home], pure=False,
-            )  # fmt: skip
+                [self._rows[k] for k in here],
+                [shared] * len(here),
+                [own[k] for k in here],
+                [self.first[k] for k in here],
+                [self._blocks[k] for k in here],
+                key=[f"rankwolf_{name}-{self._run}-{self._count}-{k}" for k in here],
+                workers=[home],
+                pure=False,
+            )
             answers.update(zip(here, futures, strict=True))
         return [answers[k] for k in places]
 

@@ -67,7 +67,7 @@ class ProximalPair(ABC, Generic[D]):
         self.next_bound = self.iteration + 1 + self.iteration // self.bound_interval
 
     def report(self) -> Report:
-        """The objective, the last lower bound, rank and non-zeros."""
+        """The objective, the last lower bound, rank and nonzeros."""
         return Report(
             objective=self.objective,
             lower_bound=self.lower_bound,

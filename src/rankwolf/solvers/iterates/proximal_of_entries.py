@@ -73,7 +73,7 @@ class SubspaceOfStep(Task[SubspaceSums]):
 
 @dataclass
 class StepSums(Sums):
-    """‖P_Ω(L + S − M)‖², ‖S‖₁, nnz(S) at the new pair."""
+    """‖P_Ω(L + S − M)‖², ‖S‖₁, ‖S‖₀ at the new pair."""
 
     misfit_squared: float = 0.0
     s_norm: float = 0.0

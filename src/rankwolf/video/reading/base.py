@@ -78,7 +78,7 @@ class Reader(ABC):
 
     def __init__(
         self, path: Path, selection: Selection, size: tuple[int, int], count: int | None, colored: bool = True
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.path, self.selection, self.count = path, selection, count
         self.height, self.width = (max(1, round(side * selection.scale)) for side in size)
         self.channels = 3 if (colored if selection.color is None else selection.color) else 1
