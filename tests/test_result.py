@@ -328,7 +328,7 @@ def rewritten(path, target, drop=(), settings=None, **arrays):
         {"drop": ("u",)},
         {"drop": ("sparse_indices",)},
         {"drop": ("history_gap",)},
-        {"settings": {"format": 2}},
+        {"settings": {"format": 1}},
         {"settings": {"status": "WONDERFUL"}},
         {"settings": {"lambdas": 3}},
         {"u": np.zeros(5)},

@@ -74,7 +74,9 @@ def _measure(
     table: PaperTable, name: str, rho: float, options: argparse.Namespace
 ) -> Iterator[dict[str, Any]]:
     seeds = range(options.seed, options.seed + options.repeats)
-    tries = sorted(((_run(name, rho, seed, options), seed) for seed in seeds), key=lambda x: x[0][0].iterations)
+    tries = sorted(
+        ((_run(name, rho, seed, options), seed) for seed in seeds), key=lambda x: x[0][0].iterations
+    )
     (reference, seconds), seed = tries[len(tries) // 2]
     for method in options.methods:
         fit = reference

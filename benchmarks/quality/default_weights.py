@@ -27,7 +27,12 @@ def fitted(data: Array, delta: float | str) -> dict[str, Any]:
         warnings.simplefilter("ignore")  # that δ does not fit is what the table shows
         fit = rw.decompose(data, delta=delta, tol=1e-2, rng=0)
     observed = np.count_nonzero(~np.isnan(data)) if data.dtype.kind == "f" else data.size
-    return {"fit": fit, "rank": fit.low_rank.rank, "share": fit.sparse.nonzeros / observed, "passes": fit.passes}
+    return {
+        "fit": fit,
+        "rank": fit.low_rank.rank,
+        "share": fit.sparse.nonzeros / observed,
+        "passes": fit.passes,
+    }
 
 
 def error(panel: Panel, centre: Array, fit: rw.Decomposition) -> float:

@@ -29,9 +29,20 @@ FIRST_BYTES = 1024
 MATRIX, COMPRESSED = 14, 15
 # Version 5: the types of data elements, and the classes of arrays with the type that an array of them has.
 TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
-CLASS_NAMES = "cell struct object char sparse double single int8 uint8 int16 uint16 int32 uint32 int64 uint64 function opaque"
-CLASSES = dict(enumerate(CLASS_NAMES.split(), start=1))
-INTEGERS = tuple(name for name in CLASSES.values() if "int" in name)
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+CLASS_NAMES = (
+    "cell",
+    "struct",
+    "object",
+    "char",
+    "sparse",
+    "double",
+    "single",
+    *INTEGERS,
+    "function",
+    "opaque",
+)
+CLASSES = dict(enumerate(CLASS_NAMES, start=1))
 NUMERIC = {"sparse": "f8", "double": "f8", "single": "f4", **{name: name for name in INTEGERS}}
 IS_COMPLEX = 0x0800
 # Version 4: the types of numbers, and what a matrix is.

@@ -22,7 +22,7 @@ def solve_facts(fit: Decomposition, parts: Decomposition | None = None) -> list[
         Fact(
             "outliers" if outliers else "sparse part",
             percent(parts.sparse.nonzeros / max(1, m * n)),
-            f"{parts.sparse.nonzeros:,} entries" if outliers else f"{parts.sparse.nonzeros:,} entries beyond λ_S",
+            f"{parts.sparse.nonzeros:,} entries" + ("" if outliers else " beyond λ_S"),
         ),
         Fact("certified gap", percent(fit.relative_gap), f"to the optimum{proof}"),
         Fact("solved in", duration(fit.seconds), f"{fit.passes} passes over the data"),

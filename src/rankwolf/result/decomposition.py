@@ -168,7 +168,8 @@ class Decomposition:
             f"Decomposition of {m} × {n} by {self.method} ({weights})\n"
             f"  L of rank {self.low_rank.rank}, S with {self.sparse.nonzeros:,} nonzeros ({share:.1%})\n"
             f"  objective {self.objective:.6g}, {self._quality}\n"
-            f"  {self.iterations} iteration{'' if self.iterations == 1 else 's'}, {self.passes} passes, {self.seconds:.2f} s\n"
+            f"  {self.iterations} iteration{'' if self.iterations == 1 else 's'}, {self.passes} passes, "
+            f"{self.seconds:.2f} s\n"
             f"  {self.status.value}"
         )
 

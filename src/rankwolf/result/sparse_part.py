@@ -84,9 +84,7 @@ class SparsePart(ABC):
 
     def __repr__(self) -> str:
         share = self.nonzeros / max(1, self.shape[0] * self.shape[1])
-        return (
-            f"{type(self).__name__}({self.shape[0]} × {self.shape[1]}, {self.nonzeros:,} nonzeros, {share:.2%})"
-        )
+        return f"{type(self).__name__}({self.shape[0]} × {self.shape[1]}, {self.nonzeros:,} nonzeros, {share:.2%})"
 
 
 class ThresholdedResidual(SparsePart):
@@ -164,7 +162,7 @@ def _thresholded_partition(
 def sparse_part_of(
     source: Source, low_rank: LowRank, threshold: float, nonzeros: int, shrinks: bool = True
 ) -> SparsePart:
-    """S = T_θ(P_Ω(M − L)) of a source, with ``nonzeros`` entries; L lies as the user's matrix does. Nothing is computed."""
+    """S = T_θ(P_Ω(M − L)) of a source; L lies as the user's matrix does. Nothing is computed."""
     kind = DistributedResidual if isinstance(source, OnDask) else ThresholdedResidual
     return kind(source, low_rank, threshold, nonzeros, shrinks)
 
