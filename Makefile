@@ -4,17 +4,26 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 WORKERS ?= 2
 MINUTES ?= 10
 TRIES ?= 20
+MATRIX ?= 3.11 3.12 3.13 3.14
+TESTS ?= tests
 DEMO_EXTRAS := report,video
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
 
-.PHONY: help demo test lint bench fuzz chaos long-use system-packages clean
+.PHONY: help demo test lint docs docs-quick dist test-sdist test-matrix test-lowest bench fuzz chaos long-use
+.PHONY: test-on-one system-packages clean
 
 help:
 	@echo "make demo             render a scene and separate it"
 	@echo "make test             run the tests"
 	@echo "make lint             ruff and mypy"
+	@echo "make docs             the site, in docs/_build/html: gallery, links, doctests, every code block"
+	@echo "make docs-quick       the same without running the gallery"
+	@echo "make dist             wheel and sdist, checked, in dist/"
+	@echo "make test-sdist       the tests of the sdist, in a fresh environment"
+	@echo "make test-matrix      the tests of the wheel on every Python of MATRIX (3.11 to 3.14) that is found"
+	@echo "make test-lowest      the tests with the lowest versions of the dependencies"
 	@echo "make bench            the measurements that the documents quote"
 	@echo "make fuzz             changed files of every kind that is read, for MINUTES (10)"
 	@echo "make chaos            killed workers and drivers, full disks, signals: TRIES (20) of each"
@@ -32,6 +41,56 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+SITE := docs/_build/html
+SPHINX := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --nitpicky --quiet --doctree-dir docs/_build/doctrees
+
+docs: $(VENV)/docs.stamp
+	$(SPHINX) --builder html docs $(SITE)
+	$(SPHINX) --builder doctest docs docs/_build/doctest
+	$(BIN)/python docs/check_site.py $(SITE)
+	$(BIN)/python docs/blocks.py
+
+docs-quick: $(VENV)/docs.stamp
+	$(SPHINX) --define plot_gallery=0 --builder html docs $(SITE)
+	$(BIN)/python docs/check_site.py $(SITE)
+
+dist: $(VENV)/release.stamp
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/twine check --strict dist/*
+
+# In each environment below: the tests that TESTS names, with WORKERS at a time; nothing of src/ is seen but what was installed.
+RUN_TESTS = OPENBLAS_NUM_THREADS=1 $(1)/bin/python -m pytest -n $(WORKERS) $(TESTS)
+SDIST := $(VENV)/sdist
+
+test-sdist: dist
+	rm -rf $(SDIST) && mkdir -p $(SDIST)
+	tar -xzf dist/rankwolf-*.tar.gz -C $(SDIST) --strip-components 1
+	$(PYTHON) -m venv $(SDIST)/.venv
+	cd $(SDIST) && .venv/bin/python -m pip install --quiet --constraint constraints.txt ".[test]"
+	cd $(SDIST) && $(call RUN_TESTS,.venv)
+
+test-matrix: dist
+	@for version in $(MATRIX); do \
+	  $(MAKE) --no-print-directory VERSION=$$version test-on-one || exit 1; \
+	done
+
+# A Python of one version: from the path, or where pyenv keeps them.
+test-on-one:
+	@python=$$(for p in python$(VERSION) $$(ls -d $$HOME/.pyenv/versions/$(VERSION).*/bin/python 2>/dev/null); do \
+	  $$p -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] != "$(VERSION)")' 2>/dev/null && echo $$p && break; done); \
+	if test -z "$$python"; then echo "Python $(VERSION): not found, not tested"; exit 0; fi; \
+	echo "Python $(VERSION): $$($$python -V), $$python"; \
+	$$python -m venv --clear $(VENV)/matrix/$(VERSION) && \
+	$(VENV)/matrix/$(VERSION)/bin/python -m pip install --quiet --constraint constraints.txt \
+	  "$$(ls dist/*.whl)[test]" && \
+	$(call RUN_TESTS,$(VENV)/matrix/$(VERSION))
+
+test-lowest: dist
+	python3.11 -m venv --clear $(VENV)/lowest 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)/lowest
+	$(VENV)/lowest/bin/python -m pip install --quiet --constraint constraints-lowest.txt "$$(ls dist/*.whl)[test]"
+	$(call RUN_TESTS,$(VENV)/lowest)
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m benchmarks quick
@@ -51,7 +110,8 @@ system-packages:
 	else echo "chromium could not be installed: the tests that need it will skip, and say so."; fi
 
 clean:
-	rm -rf $(VENV) demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis dist \
+	  docs/_build docs/api docs/gallery docs/sg_execution_times.rst
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Rankwolf needs Python 3.11 or newer. Install it, or name it: make PYTHON=..."; exit 2; }
@@ -65,3 +125,11 @@ $(VENV)/demo.stamp: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) ".[dev]"
 	@touch $@ $(VENV)/demo.stamp
+
+$(VENV)/docs.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) ".[dev,docs]"
+	@touch $@ $(VENV)/dev.stamp $(VENV)/demo.stamp
+
+$(VENV)/release.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt "build>=1.2" "twine>=6"
+	@touch $@

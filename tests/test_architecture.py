@@ -23,7 +23,7 @@ PAGE = ROOT.parents[1] / "docs" / "architecture.md"
 
 def rooms():
     """The rows of the picture in docs/architecture.md, from the top: a set of rooms each."""
-    picture = PAGE.read_text(encoding="utf-8").split("```rooms\n")[1].split("```")[0]
+    picture = PAGE.read_text(encoding="utf-8").split("```text rooms\n")[1].split("```")[0]
     return [set(line[:28].split()) for line in picture.splitlines()]
 
 

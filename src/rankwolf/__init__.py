@@ -16,11 +16,11 @@ if TYPE_CHECKING:  # for type checkers and editors; a test compares these with t
     from rankwolf.api.select import DeltaSearch, select_delta
     from rankwolf.ground.complaints import RankwolfWarning
     from rankwolf.ground.low_rank import LowRank
-    from rankwolf.result import Decomposition, Record, Status, load
+    from rankwolf.result import Decomposition, Record, SparsePart, Status, load
     from rankwolf.run import callbacks
     from rankwolf.tables.robust_pca import RobustPCA
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
 
 _HOMES = {
     "Decomposition": "rankwolf.result",
@@ -29,6 +29,7 @@ _HOMES = {
     "RankwolfWarning": "rankwolf.ground.complaints",
     "Record": "rankwolf.result",
     "RobustPCA": "rankwolf.tables.robust_pca",
+    "SparsePart": "rankwolf.result",
     "Status": "rankwolf.result",
     "callbacks": "rankwolf.run",
     "decompose": "rankwolf.api.decompose",
@@ -49,6 +50,7 @@ __all__ = [
     "RankwolfWarning",
     "Record",
     "RobustPCA",
+    "SparsePart",
     "Status",
     "__version__",
     "callbacks",

@@ -93,7 +93,7 @@ def decompose(
         Limits; the result says whether one of them ended the run. The time is kept to within a pass over the data or
         two seconds, from the call to the return.
     callback : callable, optional
-        Called with a :class:`Record` after each iteration; returning False stops. See :mod:`rankwolf.run.callbacks`.
+        Called with a :class:`Record` after each iteration; returning False stops. See ``rankwolf.callbacks``.
     rng : None, int or numpy.random.Generator
         The start of the singular-vector computations. The same seed gives the same bytes.
     n_threads : int, optional

@@ -17,7 +17,15 @@ from rankwolf.ground.machine import parse_size
 
 
 class RankwolfWarning(UserWarning):
-    """A result that is probably not what was wanted: what is odd about it, and the remedy."""
+    """A result that is probably not what was wanted: what is odd about it, and the remedy.
+
+    >>> import warnings, numpy as np, rankwolf as rw
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     fit = rw.decompose(np.eye(30) + 1.0, lambdas=(1e3, 1.0), rng=0)
+    >>> [warning.category.__name__ for warning in caught]
+    ['RankwolfWarning']
+    """
 
 
 def bad(name: str, rule: str, got: object, where: str = "decompose", remedy: str = "") -> ValueError:

@@ -18,7 +18,12 @@ from rankwolf.solvers.refit import refit
 
 
 class Status(Enum):
-    """Why a run ended: a sentence for people, a name for programs."""
+    """Why a run ended: a sentence for people, a name for programs.
+
+    >>> from rankwolf import Status
+    >>> Status.TIME_LIMIT.value, Status.TIME_LIMIT.converged
+    ('The time limit was reached.', False)
+    """
 
     GAP_REACHED = "The certified relative gap is at or below tol."
     PAPER_RULE = "The objective changed by at most tol, relatively, in five iterations in a row."
@@ -47,7 +52,12 @@ class Record:
     """One iteration. ``gap`` is the objective less the best lower bound so far.
 
     That bound rests on Ritz values and can be too high where a solver's vectors missed a direction; the gap of the
-    :class:`Decomposition` does not.
+    :class:`Decomposition` does not. A record is a few numbers: ``fit.history`` costs nothing.
+
+    >>> import numpy as np, rankwolf as rw
+    >>> fit = rw.decompose(np.eye(30) + 1.0, delta=0.05, rng=0)
+    >>> len(fit.history) == fit.n_iter, fit.history[-1].passes > 0
+    (True, True)
     """
 
     iteration: int
@@ -73,6 +83,18 @@ class Decomposition:
     bound, so the optimum lies in [objective − gap, objective]. ``gap_is_proved`` is False where ‖G‖₂ was too large a
     matrix's norm to be bounded by a factorisation and rests on a converged Lanczos process, see
     :mod:`rankwolf.run.certificate`.
+
+    Memory: (m + n)·r numbers for L. S is not stored for entries but computed from L and the data, row by row, when it
+    is asked for.
+
+    >>> import numpy as np, rankwolf as rw
+    >>> X = np.outer(np.arange(1.0, 41.0), np.ones(30))
+    >>> X[3, 5] += 100.0
+    >>> fit = rw.decompose(X, delta=0.01, rng=0)
+    >>> fit.low_rank.rank, int(np.argmax(np.abs(fit.sparse[3]))), fit.status.name
+    (1, 5, 'GAP_REACHED')
+    >>> fit.relative_gap <= 1e-3
+    True
     """
 
     low_rank: LowRank

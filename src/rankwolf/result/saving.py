@@ -68,6 +68,14 @@ def load(path: str | os.PathLike[str], *, max_memory: int | str | None = None) -
     (bytes, or words such as "2GB"; default: three quarters of what the machine has free, and no implausible growth).
     Then the contents are checked: factors are finite real numbers of shapes that fit together, singular values and the
     gap are not negative, indices of S lie inside it. What is *not* checked is whether the result is a good one.
+
+    >>> import tempfile, numpy as np, rankwolf as rw
+    >>> fit = rw.decompose(np.eye(30) + 1.0, delta=0.05, rng=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     fit.save(f"{folder}/fit.npz")
+    ...     again = rw.load(f"{folder}/fit.npz")
+    >>> again.objective == fit.objective, again.low_rank.rank == fit.low_rank.rank
+    (True, True)
     """
     address = Address(Path(path))
     budget = Budget(None if max_memory is None else check_size("max_memory", max_memory, "load"))

@@ -20,7 +20,20 @@ from rankwolf.result.residual import sparse_part, thresholded
 
 
 class SparsePart(ABC):
-    """S: slices of rows, ``nonzeros``, ``to_scipy()``, ``np.asarray``; it need not exist anywhere as a whole."""
+    """S: slices of rows, ``nonzeros``, ``to_scipy()``, ``np.asarray``; it need not exist anywhere as a whole.
+
+    For entries S = T_λS(P_Ω(M − L)) is computed when it is asked for: ``S[i:j]`` costs (j − i)·n·r operations and reads
+    these rows of the data once more. ``to_npy``, ``to_hdf5`` and ``to_zarr`` write it part by part.
+
+    >>> import numpy as np, rankwolf as rw
+    >>> X = np.ones((40, 30))
+    >>> X[2, 7] = 50.0
+    >>> S = rw.decompose(X, delta=0.01, rng=0).sparse
+    >>> S.shape, S[2:4].shape, bool(S[2, 7] > 40.0)
+    ((40, 30), (2, 30), True)
+    >>> type(S.to_scipy()).__name__
+    'csr_array'
+    """
 
     def __init__(self, shape: tuple[int, int], dtype: np.dtype[Any], nonzeros: int) -> None:
         self.shape, self.dtype, self.nonzeros = shape, dtype, nonzeros

@@ -1,7 +1,7 @@
 """A lower bound on the optimum that is proved, for any L, whichever solver made it.
 
 Both problems have a bound from any Y on Ω, here G = clip(P_Ω(M − L), ±θ), or with a hint from the solver G less what is
-too long in it, clipped once more (:class:`rankwolf.passes.Deflation`). It takes an *upper* bound on ‖Y‖₂, and that is
+too long in it, clipped once more (``rankwolf.passes.Deflation``). It takes an *upper* bound on ‖Y‖₂, and that is
 what has to be proved; a power method only gives lower ones.
 
 - Up to ``EXACT_COLUMNS`` columns: the Gram matrix C = YᵀY is added up in one pass (mn² operations, at the speed of

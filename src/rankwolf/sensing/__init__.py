@@ -1,7 +1,7 @@
 """Linear measurements of a matrix, with adjoints: one contract (:class:`Sensing`), one file for each kind of operator.
 
 An operator knows its shape, its norm where that is known, and how to apply itself and its adjoint. It holds no
-measurements: those are :class:`rankwolf.data.measurements.Measurements`.
+measurements: those are ``rankwolf.data.measurements.Measurements``.
 """
 
 from rankwolf.sensing.base import Products, Sensing

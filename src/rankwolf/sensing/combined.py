@@ -16,7 +16,7 @@ class Composition(Sensing):
     """outer[inner[X]]: what ``inner`` measures, reshaped to the matrix that ``outer`` expects, is measured again.
 
     Coil sensitivities before a Fourier transform, a blur before sampling, a whitening of measurements that are there.
-    ‖A‖ ≤ ‖outer‖·‖inner‖ where both are known.
+    ‖A‖ ≤ ‖outer‖·‖inner‖ where both are known. A product costs one of each.
 
     >>> import numpy as np
     >>> from rankwolf.sensing import Entries, PartialDCT
@@ -100,7 +100,8 @@ class Stack(Sensing):
 
     Where every part knows A_i*A_i ≼ diag(e_i), ‖A‖² ≤ max Σe_i: for coils, ``Stack([F @ Weighting(map) for map in
     maps])``, that is the largest Σ|map|² of a pixel. Measurements are complex where any of the operators is; the
-    adjoint of a real operator takes the real part of its share for real matrices, as it has to.
+    adjoint of a real operator takes the real part of its share for real matrices, as it has to. A product costs one of
+    each part.
 
     >>> import numpy as np
     >>> from rankwolf.sensing import Gaussian, PartialDCT, Stack
@@ -169,7 +170,7 @@ class Blocks(Sensing):
     """An operator for each group of rows: the first takes the first rows of the matrix, and so on.
 
     Frames that were measured in different ways. ‖A‖ is the largest of the norms, and AA* = c·I where all parts have
-    the same c.
+    the same c. A product costs one of each part.
 
     >>> import numpy as np
     >>> from rankwolf.sensing import Blocks, Entries, PartialDCT

@@ -28,6 +28,15 @@ class NonCartesian(Sensing):
     ``accuracy`` is the relative accuracy of the transforms; the adjoint is that of the same approximation to about as
     much. Nothing is known about ‖A‖: ``recover`` estimates it. ``weights`` of a density compensation w are
     ``Weighting(np.sqrt(w).reshape(1, -1)) @ A`` with b multiplied by √w as well.
+
+    Cost of a product: one non-uniform FFT for each frame and coil, O(pixels·log pixels + positions·log²(1/accuracy)).
+
+    >>> import numpy as np
+    >>> from rankwolf.sensing import NonCartesian
+    >>> points = np.random.default_rng(0).uniform(-0.5, 0.5, (4, 30, 2))
+    >>> A = NonCartesian(points, (8, 8), units="cycles")
+    >>> A.shape, A.size
+    ((4, 64), 120)
     """
 
     def __init__(

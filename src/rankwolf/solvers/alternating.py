@@ -133,6 +133,11 @@ class Alternating(Solver[Penalized, AlternatingState]):
 
     Cost of an iteration: two passes, each k·r² operations for every row or column with k stored entries and rank r,
     and r³/3 for solving. State: the factors, and the matrix stored once more by columns.
+
+    >>> import numpy as np, scipy.sparse, rankwolf as rw
+    >>> X = scipy.sparse.csr_array(np.outer(np.arange(1.0, 31.0), np.ones(20)) * (np.arange(20) % 3 > 0))
+    >>> rw.decompose(X, delta=0.01, method=rw.solvers.Alternating(), rng=0).low_rank.rank
+    1
     """
 
     name = "als"

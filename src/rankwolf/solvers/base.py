@@ -27,7 +27,11 @@ class Report:
     residual: before a run may stop on it, the loop has one proved. A solver may expect more of the proof than it can
     promise: ``expected_bound`` says when one is worth trying. ``settled`` is False while a solver is still on its way
     from easier problems to this one: how little the objective changes means nothing then. ``improves``: it knows of
-    progress that neither the objective nor the bound shows.
+    progress that neither the objective nor the bound shows. Making one costs nothing.
+
+    >>> from rankwolf.solvers import Report
+    >>> Report(objective=2.0, lower_bound=1.5, rank=3, nonzeros=10).settled
+    True
     """
 
     objective: float
@@ -47,6 +51,12 @@ class Solution:
     """L, and S = T_threshold(P_Ω(M − L)) unless it is stored. As the source sees the matrix.
 
     The certificate clips P_Ω(M − L) at ``clip``, or at ``threshold`` where none is given; ``deflation`` may help it.
+    Memory: (m + n)·r numbers.
+
+    >>> from rankwolf import LowRank
+    >>> from rankwolf.solvers import Solution
+    >>> Solution(LowRank.zeros((3, 2), float), threshold=1.0).low_rank.rank
+    0
     """
 
     low_rank: LowRank
@@ -72,9 +82,13 @@ State = TypeVar("State")
 class Solver(ABC, Generic[P, State]):
     """An algorithm. A subclass is final, has its settings as constructor arguments, and keeps no state of a run.
 
-    ``takes`` names the kinds of data that it runs on (:attr:`rankwolf.data.Data.kind`), ``solves`` the forms of
+    ``takes`` names the kinds of data that it runs on (the ``kind`` of a source), ``solves`` the forms of
     the problem. ``states`` are the classes that a state is made of, for checkpoints; none, and there are no
-    checkpoints.
+    checkpoints. Cost: a subclass says what a step costs in passes, operations and memory.
+
+    >>> from rankwolf.solvers import SOLVERS
+    >>> sorted(SOLVERS)
+    ['als', 'fista', 'fw', 'fw-p', 'fw-t', 'hybrid', 'ista', 'primal-dual']
     """
 
     name: ClassVar[str]
@@ -107,4 +121,4 @@ class Solver(ABC, Generic[P, State]):
 
     @abstractmethod
     def solution(self, problem: P, data: Any, state: State) -> Any:
-        """The pair (L, S): a :class:`Solution` for entries, a :class:`MeasuredSolution` for measurements."""
+        """The pair (L, S): a :class:`Solution` for entries, a ``MeasuredSolution`` for measurements."""

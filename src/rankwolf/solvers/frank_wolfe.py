@@ -20,6 +20,13 @@ class FrankWolfe(Solver[Problem, AtomicPair[Any, Any]]):
     ``step``: ``"open-loop"`` is 2/(k + 2); ``"line-search"`` minimises exactly along the segment. Cost of an iteration
     on entries: as FW-T, and one more read of D for the largest entry. On measurements: one product with A* on a dense
     matrix, two with A on matrices of rank one, and those of the oracle; no bound on ‖A‖ is needed.
+
+    >>> import numpy as np, rankwolf as rw
+    >>> X = np.outer(np.arange(1.0, 31.0), np.ones(20))
+    >>> X[3, 5] += 100.0
+    >>> fit = rw.decompose(X, delta=0.01, max_iter=20, method=rw.solvers.FrankWolfe(step="line-search"), rng=0)
+    >>> int(np.argmax(np.abs(fit.sparse[3])))
+    5
     """
 
     name = "fw"

@@ -19,6 +19,13 @@ class FrankWolfeProjection(Solver[Constrained, ShrinkingPair[Any, Any]]):
     On entries S is not stored: line 8 projects S^{k+½} − P_Ω(L + S^{k+½} − M) = P_Ω(M − L), so S = T_θ(P_Ω(M − L)) with
     the θ that meets the radius, whatever S^{k+½} was. Cost of an iteration: as FW-T, and three or four more reads of D
     to find θ. On measurements: as FW-T.
+
+    >>> import numpy as np, rankwolf as rw
+    >>> X = np.outer(np.arange(1.0, 31.0), np.ones(20))
+    >>> X[3, 5] += 100.0
+    >>> fit = rw.decompose(X, radii=(200.0, 100.0), max_iter=50, method=rw.solvers.FrankWolfeProjection(), rng=0)
+    >>> int(np.argmax(np.abs(fit.sparse[3])))
+    5
     """
 
     name = "fw-p"

@@ -64,7 +64,17 @@ class ProximalGradient(Solver[Problem, State]):
 
 
 class Ista(ProximalGradient):
-    """Algorithm 7."""
+    """Algorithm 7: a proximal gradient step on (L, S), of length ½ (1/(2‖A‖²) for measurements).
+
+    Cost of an iteration on entries: three to five passes and an n × n eigenproblem; on measurements: one product with A,
+    one with A*, and one partial SVD of a dense matrix, mn·min(m, n).
+
+    >>> import numpy as np, rankwolf as rw
+    >>> X = np.outer(np.arange(1.0, 31.0), np.ones(20))
+    >>> X[3, 5] += 100.0
+    >>> rw.decompose(X, delta=0.01, method=rw.solvers.Ista(), tol=1e-2, rng=0).low_rank.rank
+    1
+    """
 
     name = "ista"
 
@@ -77,7 +87,13 @@ class Fista(ProximalGradient):
     """Algorithm 8: ISTA with Nesterov's momentum.
 
     ``restart`` drops the momentum whenever the objective grew (O'Donoghue and Candès, 2015). ``restart=False`` is
-    Algorithm 8 as printed.
+    Algorithm 8 as printed. Cost of an iteration: that of :class:`Ista`.
+
+    >>> import numpy as np, rankwolf as rw
+    >>> X = np.outer(np.arange(1.0, 31.0), np.ones(20))
+    >>> X[3, 5] += 100.0
+    >>> rw.decompose(X, delta=0.01, method=rw.solvers.Fista(restart=False), rng=0).low_rank.rank
+    1
     """
 
     name = "fista"

@@ -86,9 +86,9 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     Attributes
     ----------
-    components_ : array (n_components_, n_features)
+    components_ : array, one row for each component
         Orthonormal directions, the strongest first.
-    singular_values_ : array (n_components_,)
+    singular_values_ : array
         Of L (of all rows seen, after ``partial_fit``).
     mean_ : array (n_features,)
         The robust centre; zeros without centering.

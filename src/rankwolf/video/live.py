@@ -38,7 +38,12 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class LiveSettings:
-    """How fast the model learns and forgets, in frames."""
+    """How fast the model learns and forgets, in frames. The cost of the warm-up is that of ``decompose`` on its frames.
+
+    >>> from rankwolf.video import LiveSettings
+    >>> LiveSettings(warm_up=50).refresh
+    10
+    """
 
     warm_up: int = 150
     """Frames that are collected before the first mask."""

@@ -25,10 +25,16 @@ from rankwolf.solvers.momentum import Momentum
 class Hybrid(Solver[Problem, HybridState]):
     """Frank-Wolfe meets a factored local method; :mod:`rankwolf.solvers.hybrid` says how.
 
-    Keywords are fields of :class:`HybridSettings` that should differ from its defaults, as in ``Hybrid(learns=False)``.
+    Keywords are fields of :class:`~rankwolf.solvers.hybrid.HybridSettings` that should differ from its defaults, as in ``Hybrid(learns=False)``.
 
     Cost of a step: one pass, rarely two or three (when a bold one overshoots), of about 6r + 4k operations an entry for
     rank r and k = r + r/4 + 8 columns in Q. State: (m + n)·(k + 2r) numbers. Nothing of the matrix's size.
+
+    >>> import numpy as np, rankwolf as rw
+    >>> X = np.outer(np.arange(1.0, 31.0), np.ones(20))
+    >>> X[3, 5] += 100.0
+    >>> rw.decompose(X, delta=0.01, method=rw.solvers.Hybrid(bold_rows=False), rng=0).low_rank.rank
+    1
     """
 
     name = "hybrid"
