@@ -3,8 +3,9 @@
 ``python docs/blocks.py`` runs them all and prints a list with pass or fail; ``--quick`` runs the Python ones and only
 parses the commands. Which blocks there are, and what is done with each:
 
-- ``python``: run by itself, in an empty folder. Where "prints" and a block of output follow, the output is compared, but
-  for its numbers. After ``<!-- quoted: … -->`` it is a quotation, which tests/test_documents.py compares with the source.
+- ``python``: run by itself, in an empty folder. Where "prints" and a block of output follow, the output is compared,
+  but for its numbers. After ``<!-- quoted: … -->`` it is a quotation, which tests/test_documents.py compares with the
+  source.
 - ``sh``: every ``rankwolf`` and ``python`` line is run, one block of a page after the other, in a folder with small
   files of the names that the page uses. ``make`` targets and the extras of ``pip install`` must exist. ``dask`` lines
   are started by tests/test_on_dask.py.
@@ -27,6 +28,7 @@ import traceback
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
@@ -98,7 +100,7 @@ def _run_python(block: Block, result: multiprocessing.SimpleQueue[str]) -> None:
 
 
 def run_python(block: Block) -> str:
-    """"pass", or "fail: …". The process is forked, so that the libraries are imported once for all blocks."""
+    """ "pass", or "fail: …". The process is forked, so that the libraries are imported once for all blocks."""
     context = multiprocessing.get_context("fork")
     result = context.SimpleQueue()
     process = context.Process(target=_run_python, args=(block, result))
@@ -113,11 +115,15 @@ def run_python(block: Block) -> str:
 def lines_of(block: Block) -> list[str]:
     """The commands of a block, without comments."""
     joined = block.code.replace("\\\n", " ")
-    return [line for line in (raw.split("  #")[0].strip() for raw in joined.splitlines()) if line and line[0] != "#"]
+    return [
+        line
+        for line in (raw.split("  #")[0].strip() for raw in joined.splitlines())
+        if line and line[0] != "#"
+    ]
 
 
 def check_command(line: str) -> str:
-    """"pass" where the options, targets and extras of a line exist."""
+    """ "pass" where the options, targets and extras of a line exist."""
     words = shlex.split(line)
     if "|" in words:
         words = words[words.index("|") + 1 :]
@@ -159,7 +165,12 @@ def run_commands(blocks: list[Block]) -> dict[Block, str]:
                     "python -m", f"{sys.executable} -m"
                 )
                 done = subprocess.run(
-                    ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS
+                    ["bash", "-c", script],
+                    cwd=folder,
+                    env=environment,
+                    capture_output=True,
+                    text=True,
+                    timeout=SECONDS,
                 )
                 if done.returncode:
                     answers[block] = f"fail: {line}: {done.stderr.strip()[-400:]}"
@@ -172,25 +183,27 @@ def make_files(folder: Path) -> None:
     import numpy as np
 
     rng = np.random.default_rng(0)
-    table = rng.standard_normal((120, 2)) @ rng.standard_normal((2, 12)) + 0.1 * rng.standard_normal((120, 12))
+    table = rng.standard_normal((120, 2)) @ rng.standard_normal((2, 12)) + 0.1 * rng.standard_normal(
+        (120, 12)
+    )
     table[rng.random(table.shape) < 0.02] += 10.0
     names = ",".join(f"sensor {number}" for number in range(12))
     for name in ("panel.csv", "readings.csv"):
         np.savetxt(folder / name, table, delimiter=",", header=names, comments="")
     np.save(folder / "matrix.npy", table)
-    frames = np.clip(120 + 30 * np.sin(np.arange(96) / 9) + rng.normal(0, 2, (60, 64, 96)), 0, 255).astype(np.uint8)
+    frames = np.clip(120 + 30 * np.sin(np.arange(96) / 9) + rng.normal(0, 2, (60, 64, 96)), 0, 255).astype(
+        np.uint8
+    )
     truth = np.zeros(frames.shape, np.uint8)
     for number, frame in enumerate(frames):
         frame[20:36, number : number + 16] = 240
         truth[number, 20:36, number : number + 16] = 255
-    from rankwolf.ground.low_rank import LowRank  # noqa: F401  (the package is there before a video is written)
-
     write_video(folder, ("street.mp4", "monday.mp4", "tuesday.mp4"), frames)
     write_pictures(folder, truth, frames)
     (folder / "frames.rgb").write_bytes(np.repeat(frames[..., None], 3, axis=-1).tobytes())
 
 
-def write_video(folder: Path, names: tuple[str, ...], frames: np.ndarray) -> None:
+def write_video(folder: Path, names: tuple[str, ...], frames: Any) -> None:
     """The same frames under several names."""
     import av
 
@@ -203,7 +216,7 @@ def write_video(folder: Path, names: tuple[str, ...], frames: np.ndarray) -> Non
             container.mux(stream.encode())
 
 
-def write_pictures(folder: Path, truth: np.ndarray, frames: np.ndarray) -> None:
+def write_pictures(folder: Path, truth: Any, frames: Any) -> None:
     """Labelled masks, and a folder of photographs."""
     from PIL import Image
 
@@ -237,7 +250,9 @@ def answers(quick: bool = False) -> dict[Block, str]:
 
 def main() -> int:
     """Print the list; 1 if anything failed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="parse the commands instead of running them")
     options = parser.parse_args()
     os.environ.setdefault("MPLBACKEND", "Agg")

@@ -46,7 +46,14 @@ class Page(HTMLParser):
         self.ids.update(found[name] for name in ("id", "name") if found.get(name))
         if tag == "a" and "href" in found:
             self.links.append(found["href"])
-        elif tag == "link" and found.get("rel") not in ("canonical", "index", "search", "next", "prev", "author"):
+        elif tag == "link" and found.get("rel") not in (
+            "canonical",
+            "index",
+            "search",
+            "next",
+            "prev",
+            "author",
+        ):
             self.parts.append(found.get("href", ""))
         elif FETCHED.get(tag) in found:
             self.parts.append(found[FETCHED[tag]])
@@ -54,7 +61,11 @@ class Page(HTMLParser):
 
 def faults(site: Path) -> tuple[list[str], int]:
     """What is wrong, a line each; and how many links and parts were looked at."""
-    pages = {path.resolve(): Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html") if "_static" not in path.parts}
+    pages = {
+        path.resolve(): Page(path.read_text(encoding="utf-8"))
+        for path in site.rglob("*.html")
+        if "_static" not in path.parts
+    }
     wrong, looked = [], 0
     for path, page in pages.items():
         name = path.relative_to(site.resolve())
@@ -99,7 +110,8 @@ def look(site: Path, folder: Path) -> list[str]:
                 if reach > width:
                     wrong.append(f"{page} is {reach} wide in a window of {width}")
                 window.screenshot(
-                    path=folder / f"{page.replace('/', '_').removesuffix('.html')}_{width}.png", full_page=True
+                    path=folder / f"{page.replace('/', '_').removesuffix('.html')}_{width}.png",
+                    full_page=True,
                 )
             requests += len(seen)
             wrong += [f"left the site: {url}" for url in seen if not url.startswith((home, "data:"))]
@@ -111,14 +123,19 @@ def look(site: Path, folder: Path) -> list[str]:
 
 def main() -> int:
     """Print what is wrong; 1 if anything is."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("site", type=Path)
     parser.add_argument("--browser", type=Path, metavar="FOLDER")
     options = parser.parse_args()
     wrong, looked = faults(options.site)
     if options.browser:
         wrong += look(options.site, options.browser)
-    print("\n".join(wrong) or f"{looked:,} links and parts of pages lead somewhere; nothing is fetched from outside")
+    print(
+        "\n".join(wrong)
+        or f"{looked:,} links and parts of pages lead somewhere; nothing is fetched from outside"
+    )
     return 1 if wrong else 0
 
 

@@ -56,7 +56,7 @@ class Record:
 
     >>> import numpy as np, rankwolf as rw
     >>> fit = rw.decompose(np.eye(30) + 1.0, delta=0.05, rng=0)
-    >>> len(fit.history) == fit.n_iter, fit.history[-1].passes > 0
+    >>> len(fit.history) == fit.iterations, fit.history[-1].passes > 0
     (True, True)
     """
 

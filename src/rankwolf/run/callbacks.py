@@ -156,8 +156,8 @@ class WithIterate:
     """A callback that sees the pair of the iteration: ``function(record, solution)``; returning False stops the run.
 
     ``solution.low_rank`` is L. For measurements ``solution.sparse`` is S, an array that the run goes on with: look at
-    it, copy it, but do not change it. For entries S is not made; ``solution.threshold`` is what S = T(M − L) takes off. Making L costs (m + n)·r² in every
-    iteration.
+    it, copy it, but do not change it. For entries S is not made; ``solution.threshold`` is what S = T(M − L) takes off.
+    Making L costs (m + n)·r² in every iteration.
 
     >>> import numpy as np, rankwolf as rw
     >>> from rankwolf.sensing import PartialDCT

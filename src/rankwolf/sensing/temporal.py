@@ -27,8 +27,8 @@ class Temporal(Sensing):
     >>> bool(np.allclose(T.frames(T.apply(X).reshape(4, 3)), X))
     True
 
-    With ``"fourier"`` the coefficients are complex, and so are L and S. A product costs a fast transform of each column,
-    O(mn·log m).
+    With ``"fourier"`` the coefficients are complex, and so are L and S. A product costs O(mn·log m), a fast transform
+    of each column.
     """
 
     def __init__(self, kind: str, shape: Any, *, inverted: bool = False) -> None:

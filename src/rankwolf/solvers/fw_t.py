@@ -18,9 +18,9 @@ class FrankWolfeThresholding(Solver[Penalized, ShrinkingPair[Any, Any]]):
     """Algorithm 6 exactly as printed.
 
     On entries S is not stored: line 6 gives S = T_λS(P_Ω(M − L)), a function of L, from the first iteration on; then
-    no entry of G is beyond λ_S, so that line 4 of Algorithm 5 always answers V_S = 0. Cost of an iteration: one read of M and one read
-    and write of D to move; one read of both to align the new atom; one read of D for each further Lanczos step of the
-    oracle. Memory: D, and the atoms.
+    no entry of G is beyond λ_S, so that line 4 of Algorithm 5 always answers V_S = 0. Cost of an iteration: one
+    read of M and one read and write of D to move; one read of both to align the new atom; one read of D for each
+    further Lanczos step of the oracle. Memory: D, and the atoms.
 
     On measurements P_Q is A*A, and the thresholding step has the length 1/‖A‖². Cost of an iteration: two products with
     A* and one with A on a dense matrix, one or two with A on a matrix of rank one, and those of the oracle.

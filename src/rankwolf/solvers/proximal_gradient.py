@@ -66,8 +66,8 @@ class ProximalGradient(Solver[Problem, State]):
 class Ista(ProximalGradient):
     """Algorithm 7: a proximal gradient step on (L, S), of length ½ (1/(2‖A‖²) for measurements).
 
-    Cost of an iteration on entries: three to five passes and an n × n eigenproblem; on measurements: one product with A,
-    one with A*, and one partial SVD of a dense matrix, mn·min(m, n).
+    Cost of an iteration on entries: three to five passes and an n × n eigenproblem; on measurements: one product with
+    A, one with A*, and one partial SVD of a dense matrix, mn·min(m, n).
 
     >>> import numpy as np, rankwolf as rw
     >>> X = np.outer(np.arange(1.0, 31.0), np.ones(20))

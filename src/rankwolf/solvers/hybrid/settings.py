@@ -11,7 +11,7 @@ from math import inf
 
 @dataclass(frozen=True)
 class HybridSettings:
-    """How the hybrid steps, starts and proves. The defaults were chosen on recorded data, see ``benchmarks.ablation``."""
+    """How the hybrid steps, starts and proves. The defaults were chosen on recorded data: ``benchmarks.ablation``."""
 
     # Spare columns of the basis Q: this share of the rank, at least so many, and at least so many times the number of
     # directions that came in with the last step.

@@ -25,7 +25,8 @@ from rankwolf.solvers.momentum import Momentum
 class Hybrid(Solver[Problem, HybridState]):
     """Frank-Wolfe meets a factored local method; :mod:`rankwolf.solvers.hybrid` says how.
 
-    Keywords are fields of :class:`~rankwolf.solvers.hybrid.HybridSettings` that should differ from its defaults, as in ``Hybrid(learns=False)``.
+    Keywords are fields of :class:`~rankwolf.solvers.hybrid.HybridSettings` that should differ from its defaults, as in
+    ``Hybrid(learns=False)``.
 
     Cost of a step: one pass, rarely two or three (when a bold one overshoots), of about 6r + 4k operations an entry for
     rank r and k = r + r/4 + 8 columns in Q. State: (m + n)·(k + 2r) numbers. Nothing of the matrix's size.

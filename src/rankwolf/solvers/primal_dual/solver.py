@@ -24,7 +24,8 @@ class PrimalDual(Solver[Penalized, PrimalDualState]):
     """Down the path of weights with POGM, then over-relaxed primal-dual steps; Douglas-Rachford where AA* = diag(d).
 
     An iteration is one product with A, one with A*, and singular value thresholding from a warm start, 4·mn operations
-    for each singular vector. Keywords are fields of :class:`~rankwolf.solvers.primal_dual.PrimalDualSettings` that should differ from its defaults.
+    for each singular vector. Keywords are fields of :class:`~rankwolf.solvers.primal_dual.PrimalDualSettings` that
+    should differ from its defaults.
     Memory: four arrays of the matrix's size, beside what A and A* take.
 
     >>> import numpy as np, rankwolf as rw
