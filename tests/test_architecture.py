@@ -233,8 +233,36 @@ def test_public_names_are_there():
     for name in rankwolf.__all__:
         assert getattr(rankwolf, name) is not None
     assert (ROOT / "py.typed").exists()
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
         _ = rankwolf.no_such_name
+
+
+def test_public_names_are_the_ones_that_type_checkers_see():
+    seen = {
+        alias.name: node.module
+        for node in ast.walk(ast.parse((ROOT / "__init__.py").read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("rankwolf")
+        for alias in node.names
+    }
+    assert seen == rankwolf._HOMES
+    assert sorted(seen) == sorted(set(rankwolf.__all__) - {"__version__"})
+
+
+FACE = """
+import json, numpy, rankwolf
+before = dir(rankwolf)
+operator = rankwolf.sensing.Entries(numpy.eye(3) > 0)
+solver = rankwolf.solvers.Fista(restart=False)
+table = rankwolf.callbacks.LogTable()
+rankwolf.decompose(numpy.eye(9) + 1, callback=lambda record: None, method=solver, max_iter=2)
+print(json.dumps([before, dir(rankwolf)]))
+"""
+
+
+def test_one_import_is_enough_and_shows_public_names_only():
+    """Also after a run, which has imported most of the package."""
+    before, after = fresh_python(FACE)
+    assert before == after == sorted(rankwolf.__all__)
 
 
 def renew() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import resource
@@ -193,23 +192,6 @@ def test_help_does_not_wait_for_numerical_libraries():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
-
-
-def test_public_names_are_the_ones_that_type_checkers_see():
-    tree = ast.parse(Path(rankwolf.__file__).read_text(encoding="utf-8"))
-    seen = {
-        alias.name: node.module
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("rankwolf")
-        for alias in node.names
-    }
-    assert seen == rankwolf._HOMES
-    assert sorted(seen) == sorted(set(rankwolf.__all__) - {"__version__"})
-    assert set(rankwolf.__all__) <= set(dir(rankwolf))
-    for name in rankwolf.__all__:
-        assert getattr(rankwolf, name) is not None
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        rankwolf.nonsense  # noqa: B018
 
 
 def test_whole_folder_leaves_nothing_after_an_error(tmp_path):
