@@ -7,8 +7,7 @@ import pytest
 import scipy.sparse
 
 import rankwolf as rw
-from rankwolf.data import InMemory, OnDask, OnDisk, Source, SparseObserved, SparseZeros, Sums, Task
-from rankwolf.data import open as door
+from rankwolf.data import InMemory, OnDask, OnDisk, SparseObserved, SparseZeros, Sums, Task
 from rankwolf.data.centred import Centred, centred
 from rankwolf.data.columns import column_medians, line_sums, observed_counts
 from rankwolf.data.open import check_source, open_source
@@ -214,45 +213,3 @@ def test_a_source_that_is_open_is_decomposed_as_it_is():
     )
     assert one.objective == other.objective
     assert one.passes == other.passes
-
-
-class Function:
-    """Numbers by a formula of the row and the column."""
-
-    shape = (300, 40)
-
-    def __call__(self, rows, columns):
-        return np.sin(rows) * np.cos(columns) + 9.0 * ((7 * rows + 3 * columns) % 31 == 0)
-
-
-class Formula(Source):
-    """f(i, j) for row and column numbers, computed when it is looked at."""
-
-    def __init__(self, function, n_threads):
-        super().__init__(function.shape, np.dtype(np.float64), transposed=False, n_threads=n_threads)
-        self.function, self.converts = function, True
-
-    def read(self, start, stop):
-        return self.read_user(slice(start, stop))
-
-    def read_user(self, rows, columns=slice(None)):
-        m, n = self.shape
-        return self.function(np.arange(m)[rows, None], np.arange(n)[columns])
-
-
-def open_formula(X, request):
-    return Formula(X, request.n_threads) if isinstance(X, Function) else None
-
-
-def test_a_new_kind_of_data_is_one_class_and_one_line(monkeypatch):
-    """What CONTRIBUTING promises; two methods and an opener are enough for every caller."""
-    monkeypatch.setattr(door, "STAYS_WHERE_IT_IS", (*door.STAYS_WHERE_IT_IS, open_formula))
-    function = Function()
-    X = function(np.arange(300)[:, None], np.arange(40))
-    one, other = rw.decompose(function, rng=0, tol=1e-6), rw.decompose(X, rng=0, tol=1e-6)
-    assert one.objective == pytest.approx(other.objective, rel=1e-9)
-    np.testing.assert_allclose(one.sparse.to_scipy().toarray(), np.asarray(one.sparse), atol=1e-12)
-    there, here = (rw.RobustPCA(random_state=0).fit(x) for x in (function, X))
-    np.testing.assert_allclose(there.mean_, here.mean_, atol=1e-9)
-    np.testing.assert_allclose(there.singular_values_, here.singular_values_, rtol=1e-9)
-    np.testing.assert_allclose(there.score_cells(function), here.score_cells(X), atol=1e-6)

@@ -446,3 +446,24 @@ def test_no_float64_copy_of_the_data(dtype, order, masked, most):
         tracemalloc.stop()
     assert got.iterations == 4
     assert peak / X.size < most
+
+
+def test_a_problem_that_was_made_beforehand():
+    rng = np.random.default_rng(0)
+    X = np.outer(rng.standard_normal(30), rng.standard_normal(20)) + 0.1 * rng.standard_normal((30, 20))
+    problem = rw.problem.Penalized(2.0, 0.3)
+    one, other = (
+        rw.decompose(X, rng=0, **parts) for parts in ({"problem": problem}, {"lambdas": (2.0, 0.3)})
+    )
+    assert one.objective == other.objective
+    assert one.lambdas == other.lambdas == (2.0, 0.3)
+    sensing = rw.sensing.Entries(np.ones(X.shape, np.bool_))
+    there = rw.recover(X.ravel(), sensing, problem=problem, rng=0)
+    assert there.objective == pytest.approx(one.objective, rel=2e-3)
+    with pytest.raises(ValueError, match="'problem' parameter of decompose must be a form"):
+        rw.decompose(X, problem=(2.0, 0.3))
+    for call, where in ((rw.decompose, "decompose"), (lambda X, **p: rw.recover(X, sensing, **p), "recover")):
+        with pytest.raises(
+            ValueError, match=f"'problem' and 'radii' parameters of {where} exclude each other"
+        ):
+            call(X, problem=problem, radii=(1.0, 1.0))

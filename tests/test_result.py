@@ -330,7 +330,7 @@ def rewritten(path, target, drop=(), settings=None, **arrays):
         {"drop": ("history_gap",)},
         {"settings": {"format": 1}},
         {"settings": {"status": "WONDERFUL"}},
-        {"settings": {"lambdas": 3}},
+        {"settings": {"pair": 3}},
         {"u": np.zeros(5)},
         {"u": np.zeros((30, 2))},
         {"vt": np.zeros((1, 20))},
@@ -370,7 +370,7 @@ def content(name, value):
         ("s", lambda s: s.astype(complex)), ("sparse_data", lambda data: data * np.nan),
         ("sparse_data", lambda data: data.astype(complex)), ("history_gap", lambda gap: gap.astype(str)),
         ("gap", lambda _: -1.0), ("gap", lambda _: "small"), ("gap", lambda _: True), ("objective", lambda _: None),
-        ("lambdas", lambda _: [1.0, 2.0, 3.0]), ("lambdas", lambda _: [-1.0, 2.0]), ("radii", lambda _: "ab"),
+        ("pair", lambda _: [1.0, 2.0, 3.0]), ("pair", lambda _: [-1.0, 2.0]), ("form", lambda _: "ab"),
         ("iterations", lambda _: -1), ("passes", lambda _: 1.5), ("method", lambda _: 3), ("seconds", lambda _: -1.0),
     ],
 )  # fmt: skip

@@ -43,13 +43,15 @@ def test_radii_and_measurements_end_in_time():
         assert np.isfinite(fit.objective)
 
 
-@pytest.mark.parametrize("parts", [{"lambdas": (3.0, 0.3)}, {"radii": (10.0, 10.0)}])
+@pytest.mark.parametrize("parts", [{"lambdas": (3.0, 0.3)}, {"radii": (10.0, 10.0)}, {"noise": 5.0}])
 def test_no_time_at_all_gives_zero_and_a_valid_bound(parts):
     data = NOISE[:50, :40]
     fit = rw.decompose(data, max_seconds=1e-9, rng=0, **parts)
     assert fit.status is rw.Status.TIME_LIMIT
     assert fit.low_rank.rank == 0
     assert fit.history == ()
+    if "noise" in parts:
+        assert np.linalg.norm(np.asarray(fit.sparse) - data) <= parts["noise"]
     best = rw.decompose(data, rng=0, tol=1e-6, **parts)
     assert fit.objective - fit.gap <= best.objective * (1.0 + 1e-6)
     assert fit.objective >= best.objective - best.gap

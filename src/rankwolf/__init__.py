@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers and editors; a test compares these with the table below
-    from rankwolf import sensing, solvers, video
+    from rankwolf import problem, sensing, solvers, video
     from rankwolf.api.decompose import decompose
     from rankwolf.api.recover import recover
     from rankwolf.api.select import DeltaSearch, select_delta
@@ -34,6 +34,7 @@ _HOMES = {
     "callbacks": "rankwolf.run",
     "decompose": "rankwolf.api.decompose",
     "load": "rankwolf.result",
+    "problem": "rankwolf",
     "recover": "rankwolf.api.recover",
     "select_delta": "rankwolf.api.select",
     "sensing": "rankwolf",
@@ -41,7 +42,7 @@ _HOMES = {
     "video": "rankwolf",
 }
 # These are modules, not names in one.
-_MODULES = {"callbacks", "sensing", "solvers", "video"}
+_MODULES = {"callbacks", "problem", "sensing", "solvers", "video"}
 
 __all__ = [
     "Decomposition",
@@ -56,6 +57,7 @@ __all__ = [
     "callbacks",
     "decompose",
     "load",
+    "problem",
     "recover",
     "select_delta",
     "sensing",

@@ -53,11 +53,12 @@ class Problem(ABC):
     """min over (L, S) of the misfit ½‖P_Ω(L + S − M)‖²_F (or ½‖A[L + S] − b‖²), with L and S kept small.
 
     ``parameter`` is the name under which users give the pair of numbers that define the problem, ``symbols`` what they
-    are called in results and files.
+    are called in results and files, ``letters`` what people read.
     """
 
     parameter: ClassVar[str]
     symbols: ClassVar[tuple[str, str]]
+    letters: ClassVar[tuple[str, str]]
     unit: ClassVar[str]
     remedy: ClassVar[str]
 
@@ -71,6 +72,11 @@ class Problem(ABC):
         """The two numbers by name, such as ``{"lambda_L": 3.0, "lambda_S": 0.1}``."""
         return dict(zip(self.symbols, self.pair, strict=True))
 
+    def __str__(self) -> str:
+        return ", ".join(
+            f"{letter} = {number:.4g}" for letter, number in zip(self.letters, self.pair, strict=True)
+        )
+
     @abstractmethod
     def scale(self, norm: float, operator_norm: float = 1.0) -> float:
         """The size that sensible parameters have for data of this norm, measured by an A of this norm."""
@@ -82,6 +88,11 @@ class Problem(ABC):
     def objective(self, misfit_squared: float, nuclear_norm: float, l1_norm: float) -> float:
         """The objective of a pair from ‖P_Ω(L + S − M)‖², ‖L‖_* and ‖S‖₁."""
         return 0.5 * misfit_squared + self.penalty(nuclear_norm, l1_norm)
+
+    @property
+    @abstractmethod
+    def threshold_at_zero(self) -> float:
+        """θ of an S = T_θ(P_Ω M) that is allowed beside L = 0, preferably the best."""
 
     @abstractmethod
     def lower_bound(self, dot_m: float, squared: float, spectral_norm: float, largest_entry: float) -> float:
@@ -125,26 +136,32 @@ class Problem(ABC):
         """A better threshold for S = T(P_Ω(M − L)) where this one gives an S that is not allowed; a Newton step."""
         return threshold
 
-    # What the algorithms of the paper ask. A form that none of them solves has no answer.
 
+@dataclass(frozen=True)
+class WithOracles(Problem):
+    """A form that the algorithms of the paper solve: it knows its vertices and its proximal maps."""
+
+    @abstractmethod
     def vertex(self, objective: float, spectral_norm: float, largest_entry: float) -> tuple[float, float]:
-        """(t_L, t_S): how far the oracles' answers t_L·u vᵀ and ±t_S·e_i e_jᵀ are from 0.
+        """(t_L, t_S): how far the oracles' answers t_L·u vᵀ and ±t_S·e_i e_jᵀ are from 0 (Algorithms 3 to 6).
 
         The other arguments belong to minus the gradient of the misfit; ``objective`` bounds both norms.
         """
-        raise TypeError(f"{type(self).__name__} has no vertices to move to.")
 
+    @abstractmethod
     def threshold_L(self, step: float, find: FindThreshold) -> float:
-        """Where a proximal step of this length cuts singular values; ``find`` is asked where a norm is prescribed."""
-        raise TypeError(f"{type(self).__name__} has no proximal step.")
+        """Where a proximal step of this length cuts singular values (Algorithms 7 and 8).
 
+        ``find`` is asked where a norm is prescribed.
+        """
+
+    @abstractmethod
     def threshold_S(self, step: float, find: FindThreshold) -> float:
         """The same for the entries of S."""
-        raise TypeError(f"{type(self).__name__} has no proximal step.")
 
 
 @dataclass(frozen=True)
-class Penalized(Problem):
+class Penalized(WithOracles):
     """min ½‖P_Ω(L + S − M)‖²_F + λ_L‖L‖_* + λ_S‖S‖₁, equation (1.5)."""
 
     lambda_L: float
@@ -152,6 +169,7 @@ class Penalized(Problem):
 
     parameter = "lambdas"
     symbols = ("lambda_L", "lambda_S")
+    letters = ("λ_L", "λ_S")
     unit = "‖A‖·‖b‖"
     remedy = "Look at delta and at the scale of X."
 
@@ -162,6 +180,11 @@ class Penalized(Problem):
     def penalty(self, nuclear_norm: float, l1_norm: float) -> float:
         """λ_L‖L‖_* + λ_S‖S‖₁."""
         return self.lambda_L * nuclear_norm + self.lambda_S * l1_norm
+
+    @property
+    def threshold_at_zero(self) -> float:
+        """λ_S."""
+        return self.lambda_S
 
     def lower_bound(self, dot_m: float, squared: float, spectral_norm: float, largest_entry: float) -> float:
         """The dual is max ⟨Y, M⟩ − ½‖Y‖² over ‖Y‖₂ ≤ λ_L and |Y| ≤ λ_S.
@@ -226,7 +249,7 @@ class Penalized(Problem):
 
 
 @dataclass(frozen=True)
-class Constrained(Problem):
+class Constrained(WithOracles):
     """min ½‖P_Ω(L + S − M)‖²_F subject to ‖L‖_* ≤ τ_L and ‖S‖₁ ≤ τ_S, equation (1.6)."""
 
     tau_L: float
@@ -234,6 +257,7 @@ class Constrained(Problem):
 
     parameter = "radii"
     symbols = ("tau_L", "tau_S")
+    letters = ("τ_L", "τ_S")
     unit = "‖b‖/‖A‖"
     remedy = "From √(mn)·‖X‖_F on, a radius binds nothing."
 
@@ -244,6 +268,11 @@ class Constrained(Problem):
     def penalty(self, nuclear_norm: float, l1_norm: float) -> float:
         """Nothing: the radii are constraints."""
         return 0.0
+
+    @property
+    def threshold_at_zero(self) -> float:
+        """∞: S = 0 is always allowed."""
+        return inf
 
     def lower_bound(self, dot_m: float, squared: float, spectral_norm: float, largest_entry: float) -> float:
         """The dual is max ⟨Y, M⟩ − ½‖Y‖² − τ_L‖Y‖₂ − τ_S·max|Y| over all Y; the best multiple of Y is taken.
@@ -279,6 +308,7 @@ class NoiseBounded(Problem):
 
     parameter = "noise"
     symbols = ("weight", "epsilon")
+    letters = ("λ", "ε")
     unit = "1"
     remedy = "The weight of S is 1/√max(m, n) by default."
 
@@ -289,6 +319,11 @@ class NoiseBounded(Problem):
     def penalty(self, nuclear_norm: float, l1_norm: float) -> float:
         """‖L‖_* + λ‖S‖₁."""
         return nuclear_norm + self.weight * l1_norm
+
+    @property
+    def threshold_at_zero(self) -> float:
+        """0: S = M leaves no misfit."""
+        return 0.0
 
     def objective(self, misfit_squared: float, nuclear_norm: float, l1_norm: float) -> float:
         """‖L‖_* + λ‖S‖₁: whoever asks has made sure that the misfit is at most ε."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwolf.api.settings import check_checkpoint, check_scale, check_settings, choose_solver
+from rankwolf.api.settings import check_checkpoint, check_form, check_scale, check_settings, choose_solver
 from rankwolf.data import Source
 from rankwolf.data.open import check_source, open_source
 from rankwolf.ground.complaints import bad, check_choice, check_number, check_rng, check_size
@@ -35,6 +35,7 @@ def decompose(
     radii: tuple[float, float] | None = None,
     noise: float | None = None,
     weight: float | None = None,
+    problem: Problem | None = None,
     method: str | Solver[Any, Any] = "auto",
     tol: float = 1e-3,
     stop: str = "gap",
@@ -82,6 +83,8 @@ def decompose(
         weights, and to recover L to many digits ``tol`` has to be as small.
     weight : λ, optional
         Of that problem. Default: 1/√max(m, n).
+    problem : rankwolf.problem.Problem, optional
+        Any form of the problem, made beforehand, in place of the parameters above: one of your own, say.
     method : str or Solver
         ``"hybrid"``, ``"fw-t"``, ``"ista"``, ``"fista"`` for weights; ``"als"`` for a sparse matrix of observed
         entries; ``"fw-p"`` for radii; ``"fw"`` for both; ``"auto"`` picks.
@@ -140,6 +143,7 @@ def decompose(
             radii=radii,
             noise=noise,
             weight=weight,
+            problem=problem,
             method=method,
             tol=tol,
             stop=stop,
@@ -166,6 +170,7 @@ def decompose_quietly(
     radii: tuple[float, float] | None = None,
     noise: float | None = None,
     weight: float | None = None,
+    problem: Problem | None = None,
     method: str | Solver[Any, Any] = "auto",
     tol: float = 1e-3,
     stop: str = "gap",
@@ -195,7 +200,8 @@ def decompose_quietly(
     )
     deadline = Deadline(settings.rule.max_seconds)
     epsilon, share = check_noise(noise, weight, {"lambdas": lambdas, "radii": radii})
-    form = settings.problem if epsilon is None else NoiseBounded
+    given = check_form(problem, {"lambdas": lambdas, "radii": radii, "noise": noise})
+    form = type(given) if given is not None else settings.problem if epsilon is None else NoiseBounded
     check_choice("implicit", implicit, ("missing", "zeros"))
     generator = check_rng(rng)
     limit = None if max_memory is None else check_size("max_memory", max_memory)
@@ -208,6 +214,8 @@ def decompose_quietly(
     }
     if epsilon is not None:
         asked |= {"noise": epsilon, "weight": share}
+    if given is not None:
+        asked |= {"form": given.parameter, **given.describe()}
     kept = check_checkpoint(checkpoint, checkpoint_every, resume, solver, asked)
     saved = None if kept is None else kept.saved
     if saved is not None:
@@ -217,7 +225,9 @@ def decompose_quietly(
         source.use_type(np.dtype(np.float64))
     if saved is not None:
         saved.check_data(source)
-        problem: Problem = saved.problem
+        problem = saved.problem
+    elif given is not None:
+        problem = given
     elif epsilon is not None:
         problem = noise_bounded(epsilon, share, source)
     elif from_noise and lambdas is None and radii is None:

@@ -14,7 +14,7 @@ from rankwolf.api.measured_weights import (
     weights_for_misfit,
     weights_for_noise,
 )
-from rankwolf.api.settings import check_checkpoint, check_scale, check_settings, choose_solver
+from rankwolf.api.settings import check_checkpoint, check_form, check_scale, check_settings, choose_solver
 from rankwolf.data.measurements import Measurements
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad, check_number, check_rng, check_size
@@ -42,6 +42,7 @@ def recover(
     delta: float | str = 1e-3,
     radii: tuple[float, float] | None = None,
     noise: float | None = None,
+    problem: Problem | None = None,
     method: str | Solver[Any, Any] = "auto",
     tol: float = 1e-3,
     stop: str = "gap",
@@ -84,6 +85,8 @@ def recover(
     noise : float, optional
         ε: the weights of the rule are multiplied by what makes ‖b − A[L + S]‖ = ε, to 1 %. That is the problem
         min λ_L‖L‖_* + λ_S‖S‖₁ subject to ‖b − A[L + S]‖ ≤ ε. With ``delta="auto"``, the norm of the noise in b instead.
+    problem : rankwolf.problem.Problem, optional
+        Any form of the problem, made beforehand, in place of the parameters above.
     method : str or Solver
         ``"primal-dual"`` and ``"fw-t"`` for weights, ``"fw-p"`` for radii; ``"fista"``, ``"ista"`` (projected gradient
         for radii) and ``"fw"`` for both; ``"auto"`` is the first of these that fits. A solver object carries its own
@@ -139,7 +142,9 @@ def recover(
     )
     epsilon = _check_noise(noise, lambdas, radii)
     deadline = Deadline(settings.rule.max_seconds)
-    solver = choose_solver(method, settings.problem, "measurements", "recover")
+    given = check_form(problem, {"lambdas": lambdas, "radii": radii, "noise": noise}, "recover")
+    form = settings.problem if given is None else type(given)
+    solver = choose_solver(method, form, "measurements", "recover")
     if norm is not None:
         norm = check_number("norm", norm, where="recover")
     generator = check_rng(rng, "recover")
@@ -154,6 +159,8 @@ def recover(
         "delta": "auto" if from_noise else settings.delta,
         "noise": epsilon,
     }
+    if given is not None:
+        asked |= {"form": given.parameter, **given.describe()}
     kept = check_checkpoint(checkpoint, checkpoint_every, resume, solver, asked)
     data = Measurements(b, as_sensing(sensing, shape), norm, settings.threads, dtype, limit)
     begin = None if start is None else _check_start(start, data)
@@ -167,7 +174,9 @@ def recover(
     sigma: float | None = None
     if kept is not None and kept.saved is not None:
         kept.saved.check_data(data)
-        problem: Problem = kept.saved.problem
+        problem = kept.saved.problem
+    elif given is not None:
+        problem = given
     elif radii is not None or lambdas is not None:
         problem = settings.make_problem((1.0, 1.0))
     elif from_noise:

@@ -116,6 +116,18 @@ def check_settings(
     )
 
 
+def check_form(problem: Any, others: dict[str, Any], where: str = "decompose") -> Problem | None:
+    """The form of the problem that a user has made; refused beside another parameter that defines one."""
+    if problem is not None and not isinstance(problem, Problem):
+        raise bad("problem", "a form such as rankwolf.problem.Penalized(3.0, 0.1)", repr(problem), where)
+    for name, value in others.items():
+        if problem is not None and value is not None:
+            raise ValueError(
+                f"The 'problem' and '{name}' parameters of {where} exclude each other: each defines one. Give one."
+            )
+    return problem
+
+
 def choose_solver(
     method: str | Solver[Any, Any], problem: type[Problem], kind: str, where: str = "decompose"
 ) -> Solver[Any, Any]:
@@ -123,7 +135,11 @@ def choose_solver(
 
     "auto" is the first of the registry that does.
     """
-    fitting = [name for name, solver in SOLVERS.items() if problem in solver.solves and kind in solver.takes]
+    fitting = [
+        name
+        for name, solver in SOLVERS.items()
+        if issubclass(problem, solver.solves) and kind in solver.takes
+    ]
     given = "weights (lambdas or delta)" if problem is Penalized else f"{problem.parameter}"
     if not fitting:
         raise ValueError(
@@ -145,7 +161,7 @@ def choose_solver(
             f"The method {solver.name!r} does not take {KINDS[kind]}. "
             f"For this data there are: {', '.join(map(repr, fitting))}."
         )
-    if problem not in solver.solves:
+    if not issubclass(problem, solver.solves):
         raise ValueError(
             f"The method {solver.name!r} does not solve the problem that {given} define. "
             f"These do: {', '.join(map(repr, fitting))}."

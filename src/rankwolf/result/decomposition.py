@@ -13,6 +13,7 @@ from typing import Any
 from rankwolf import plots
 from rankwolf.data import Source
 from rankwolf.ground.low_rank import LowRank
+from rankwolf.problem import Problem
 from rankwolf.result.sparse_part import SparsePart, sparse_part_of
 from rankwolf.solvers.refit import refit
 
@@ -108,13 +109,10 @@ class Decomposition:
     passes: int
     seconds: float
     method: str
-    lambdas: tuple[float, float] | None
-    radii: tuple[float, float] | None
+    problem: Problem
     history: tuple[Record, ...]
     noise_scale: float | None = None
     """σ, the standard deviation of M − L apart from outliers: of a refit, or measured for ``delta="auto"``."""
-    noise: tuple[float, float] | None = None
-    """(λ, ε) where the misfit was bounded: the weight of ‖S‖₁ beside ‖L‖_*, and the bound."""
     source: Source | None = field(default=None, repr=False, compare=False)
     """Where the entries are; None for measurements, and for a result that was loaded."""
 
@@ -164,30 +162,28 @@ class Decomposition:
         )
 
     @property
-    def given(self) -> dict[str, float]:
-        """The two numbers that define the problem, by name."""
-        pairs = {
-            ("lambda_L", "lambda_S"): self.lambdas,
-            ("tau_L", "tau_S"): self.radii,
-            ("weight", "epsilon"): self.noise,
-        }
-        names, pair = next((names, pair) for names, pair in pairs.items() if pair is not None)
-        return dict(zip(names, pair, strict=True))
+    def lambdas(self) -> tuple[float, float] | None:
+        """(λ_L, λ_S) where these were the weights of the problem."""
+        return self._pair_of("lambdas")
+
+    @property
+    def radii(self) -> tuple[float, float] | None:
+        """(τ_L, τ_S) where the norms were bounded."""
+        return self._pair_of("radii")
+
+    @property
+    def noise(self) -> tuple[float, float] | None:
+        """(λ, ε) where the misfit was bounded: the weight of ‖S‖₁ beside ‖L‖_*, and the bound."""
+        return self._pair_of("noise")
+
+    def _pair_of(self, parameter: str) -> tuple[float, float] | None:
+        return self.problem.pair if self.problem.parameter == parameter else None
 
     def __repr__(self) -> str:
-        symbols = {
-            "lambda_L": "λ_L",
-            "lambda_S": "λ_S",
-            "tau_L": "τ_L",
-            "tau_S": "τ_S",
-            "weight": "λ",
-            "epsilon": "ε",
-        }
-        weights = ", ".join(f"{symbols[name]} = {number:.4g}" for name, number in self.given.items())
         m, n = self.low_rank.shape
         share = self.sparse.nonzeros / max(1, m * n)
         return (
-            f"Decomposition of {m} × {n} by {self.method} ({weights})\n"
+            f"Decomposition of {m} × {n} by {self.method} ({self.problem})\n"
             f"  L of rank {self.low_rank.rank}, S with {self.sparse.nonzeros:,} nonzeros ({share:.1%})\n"
             f"  objective {self.objective:.6g}, {self._quality}\n"
             f"  {self.iterations} iteration{'' if self.iterations == 1 else 's'}, {self.passes} passes, "
@@ -219,7 +215,7 @@ class Decomposition:
     def as_dict(self) -> dict[str, Any]:
         """Numbers and words that JSON knows, without the matrices and the history."""
         return {
-            **self.given,
+            **self.problem.describe(),
             "method": self.method,
             "rank": self.low_rank.rank,
             "nonzeros": self.sparse.nonzeros,

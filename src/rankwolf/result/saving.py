@@ -20,14 +20,13 @@ from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import check_size
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.ground.whole import Name, whole
+from rankwolf.problem import FORMS
 from rankwolf.result.decomposition import Decomposition, Record, Status
 from rankwolf.result.sparse_part import SparsePart, StoredSparse, UnsavedSparse
 
 FORMAT = 2
 FACTORS, SPARSE = ("u", "s", "vt"), ("sparse_data", "sparse_indices", "sparse_indptr")
 HISTORY = "history_"
-# Settings that older files do not have.
-NEWER = ("noise_scale", "noise")
 
 
 def save(fit: Decomposition, path: Name, with_sparse: bool) -> None:
@@ -43,9 +42,8 @@ def save(fit: Decomposition, path: Name, with_sparse: bool) -> None:
         "passes": fit.passes,
         "seconds": fit.seconds,
         "method": fit.method,
-        "lambdas": fit.lambdas,
-        "radii": fit.radii,
-        "noise": fit.noise,
+        "form": fit.problem.parameter,
+        "pair": fit.problem.pair,
         "nonzeros": fit.sparse.nonzeros,
         "noise_scale": fit.noise_scale,
     }
@@ -102,10 +100,8 @@ def _decomposition(archive: Archive) -> Decomposition:
         passes=settings.get("passes", _is_count),
         seconds=settings.get("seconds", _is_not_negative),
         method=settings.get("method", lambda found: isinstance(found, str) and len(found) < 100),
-        lambdas=_pair(settings.get("lambdas", _is_pair)),
-        radii=_pair(settings.get("radii", _is_pair)),
+        problem=FORMS[settings.get("form", FORMS.__contains__)](*settings.get("pair", _is_pair)),
         history=_history(archive, names),
-        noise=_pair(settings.get("noise", _is_pair)),
         noise_scale=settings.get("noise_scale", lambda found: found is None or _is_not_negative(found)),
     )
 
@@ -156,7 +152,7 @@ class _Settings:
 
     def get(self, name: str, fits: Callable[[Any], bool]) -> Any:
         """The setting, if it fits."""
-        value = self._found.get(name) if name in NEWER else self._found[name]
+        value = self._found[name]
         if not fits(value):
             remedy = f", and this version reads {FORMAT}" if name == "format" else ""
             raise ValueError(f"its {name} is {str(value)[:40]!r}{remedy}")
@@ -176,14 +172,8 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_pair(value: Any) -> bool:
-    if value is None:
-        return True
     return (
         isinstance(value, list)
         and len(value) == 2
         and all(_is_number(item) and isfinite(item) and item >= 0 for item in value)
     )
-
-
-def _pair(value: list[float] | None) -> tuple[float, float] | None:
-    return None if value is None else (value[0], value[1])

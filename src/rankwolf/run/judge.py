@@ -130,9 +130,8 @@ def solution_at_zero(data: Any, problem: Problem) -> Any:
         zero = LowRank.zeros(data.shape, data.dtype)
         return MeasuredSolution(zero, np.zeros(data.shape, data.dtype), np.zeros_like(data.b))
     zero = LowRank.zeros(data.shape, data.dtype)
-    if problem.parameter == "lambdas":
-        return Solution(zero, problem.pair[1])
-    return Solution(zero, inf, scipy.sparse.csr_array(data.shape, dtype=data.dtype))
+    threshold = problem.threshold_at_zero
+    return Solution(zero, threshold, clip=threshold or inf)
 
 
 def _evaluate(problem: Problem, source: Source, solution: Solution, sums: ClippedSums) -> tuple[float, int]:

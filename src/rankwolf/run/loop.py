@@ -157,7 +157,7 @@ class Run:
 
     def finish(self, assessment: Assessment, status: Status) -> Decomposition:
         """The result with the judge's numbers. A limit that was met counts as success if the proof is good enough."""
-        progress, problem = self.progress, self.problem
+        progress = self.progress
         objective, certificate = assessment.objective, assessment.certificate
         gap = max(objective - progress.prove(certificate.lower_bound), 0.0)
         relative_gap = progress.relative(gap, objective)
@@ -175,9 +175,7 @@ class Run:
             passes=self.data.passes,
             seconds=progress.seconds,
             method=self.solver.name,
-            lambdas=problem.pair if problem.parameter == "lambdas" else None,
-            radii=problem.pair if problem.parameter == "radii" else None,
-            noise=problem.pair if problem.parameter == "noise" else None,
+            problem=self.problem,
             history=self._history(assessment, gap, relative_gap),
             source=self.data if isinstance(self.data, Source) else None,
         )

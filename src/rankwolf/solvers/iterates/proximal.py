@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
-from rankwolf.problem import Problem
+from rankwolf.problem import WithOracles
 from rankwolf.solvers.base import Report
 from rankwolf.solvers.momentum import Momentum
 
@@ -34,7 +34,7 @@ class ProximalPair(ABC, Generic[D]):
 
     @classmethod
     @abstractmethod
-    def start(cls, problem: Problem, data: D, rng: np.random.Generator) -> Self:
+    def start(cls, problem: WithOracles, data: D, rng: np.random.Generator) -> Self:
         """L = S = 0."""
 
     @property
@@ -48,18 +48,18 @@ class ProximalPair(ABC, Generic[D]):
         """Of S."""
 
     @abstractmethod
-    def proximal_step(self, problem: Problem, data: D, svd_tol: float) -> None:
+    def proximal_step(self, problem: WithOracles, data: D, svd_tol: float) -> None:
         """Lines 3 and 4: both parts take a step from the extrapolated pair (L̂, Ŝ); renews the objective."""
 
     @abstractmethod
-    def find_bound(self, problem: Problem, data: D) -> float:
+    def find_bound(self, problem: WithOracles, data: D) -> float:
         """A lower bound on the optimum from the present point; may cost a few products."""
 
     @abstractmethod
-    def solution(self, problem: Problem, data: D) -> Any:
+    def solution(self, problem: WithOracles, data: D) -> Any:
         """The pair, as the judge takes it for this kind of data."""
 
-    def update_bound(self, problem: Problem, data: D) -> None:
+    def update_bound(self, problem: WithOracles, data: D) -> None:
         """Renew the lower bound if it is time."""
         if self.iteration < self.next_bound:
             return

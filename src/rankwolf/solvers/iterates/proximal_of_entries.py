@@ -17,7 +17,7 @@ from rankwolf.data import Source, Sums, Task
 from rankwolf.ground.arrays import Array
 from rankwolf.oracles import l1, nuclear
 from rankwolf.passes import EvaluateFactors, GramTask, projection_threshold, threshold_for_radius
-from rankwolf.problem import Problem
+from rankwolf.problem import WithOracles
 from rankwolf.solvers.base import Solution
 from rankwolf.solvers.iterates.proximal import ProximalPair
 
@@ -156,7 +156,7 @@ class ProximalEntries(ProximalPair[Source]):
     limit: float = 0.0
 
     @classmethod
-    def start(cls, problem: Problem, data: Source, rng: np.random.Generator) -> Self:
+    def start(cls, problem: WithOracles, data: Source, rng: np.random.Generator) -> Self:
         """L⁰ = S⁰ = 0."""
         n = data.shape[1]
         none_left, none_right = data.allocate(0), np.zeros((n, 0), data.dtype)
@@ -186,7 +186,7 @@ class ProximalEntries(ProximalPair[Source]):
         """Of S."""
         return self.entries_above
 
-    def proximal_step(self, problem: Problem, data: Source, svd_tol: float) -> None:
+    def proximal_step(self, problem: WithOracles, data: Source, svd_tol: float) -> None:
         """Line 3 makes the singular vectors; line 4 comes with the pass that makes the left factor of L⁺."""
         left, right = self._extrapolated(data)
         rows = (left, self.sparse, self.previous_sparse)
@@ -223,7 +223,7 @@ class ProximalEntries(ProximalPair[Source]):
         )
         self.entries_above = round(sums.nonzeros)
 
-    def find_bound(self, problem: Problem, data: Source) -> float:
+    def find_bound(self, problem: WithOracles, data: Source) -> float:
         """The dual bound at L, from Lanczos steps on G = clip(P_Ω(M − L)) with warm vectors."""
         self.limit = problem.threshold_S(1.0, partial(self._threshold_at_low_rank, data))
         space = nuclear.KrylovSpace(data.shape[1])
@@ -243,7 +243,7 @@ class ProximalEntries(ProximalPair[Source]):
         self.probes = np.linalg.qr(space.leading_vectors(4))[0]
         return bound
 
-    def solution(self, problem: Problem, data: Source) -> Solution:
+    def solution(self, problem: WithOracles, data: Source) -> Solution:
         """L as it is; S as the exact minimiser for this L, which can only lower the objective."""
         threshold = problem.threshold_S(1.0, partial(self._threshold_at_low_rank, data))
         return Solution(data.low_rank(self.left, self.right), threshold=threshold)
@@ -259,7 +259,7 @@ class ProximalEntries(ProximalPair[Source]):
         return left, np.hstack([self.right, self.previous_right])
 
     def _leading(
-        self, problem: Problem, data: Source, right: Array, rows: tuple[Array, ...], svd_tol: float
+        self, problem: WithOracles, data: Source, right: Array, rows: tuple[Array, ...], svd_tol: float
     ) -> tuple[Array, Array, float]:
         """Singular values of X above the threshold of line 3, their right vectors, and the threshold."""
         lowest = 0.7 * self.cut

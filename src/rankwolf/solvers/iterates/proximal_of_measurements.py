@@ -11,7 +11,7 @@ from rankwolf.data.measurements import Measurements
 from rankwolf.ground.arrays import Array, inner
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.oracles import l1, nuclear
-from rankwolf.problem import Problem
+from rankwolf.problem import WithOracles
 from rankwolf.solvers.base import MeasuredSolution
 from rankwolf.solvers.iterates.base import Oracle
 from rankwolf.solvers.iterates.nuclear_oracle import NuclearOracle
@@ -48,7 +48,7 @@ class ProximalMeasured(ProximalPair[Measurements]):
     count: int | None = None
 
     @classmethod
-    def start(cls, problem: Problem, data: Measurements, rng: np.random.Generator) -> Self:
+    def start(cls, problem: WithOracles, data: Measurements, rng: np.random.Generator) -> Self:
         """L⁰ = S⁰ = 0."""
         gradient = data.adjoint(data.b)
         dtype = gradient.dtype
@@ -74,7 +74,7 @@ class ProximalMeasured(ProximalPair[Measurements]):
         """Of the array."""
         return int(np.count_nonzero(self.point.sparse))
 
-    def proximal_step(self, problem: Problem, data: Measurements, svd_tol: float) -> None:
+    def proximal_step(self, problem: WithOracles, data: Measurements, svd_tol: float) -> None:
         """Lines 3 and 4 from (L̂, Ŝ) = (L, S) + β((L, S) − (L, S)₋)."""
         new, old, beta = self.point, self.previous, self.momentum.factor
         self.residual = data.b - new.image - beta * (new.image - old.image)  # b − A[L̂ + Ŝ]
@@ -91,7 +91,7 @@ class ProximalMeasured(ProximalPair[Measurements]):
         misfit = data.b - image
         self.objective = problem.objective(inner(misfit, misfit), low_rank.nuclear_norm, l1.norm(sparse))
 
-    def find_bound(self, problem: Problem, data: Measurements) -> float:
+    def find_bound(self, problem: WithOracles, data: Measurements) -> float:
         """The residual at (L̂, Ŝ) is a dual point as good as any, and its A*r is here already."""
         r, G = self.residual, self.gradient
         tol = BOUND_ORACLE.tol_at(self.objective, self.lower_bound)
@@ -101,11 +101,11 @@ class ProximalMeasured(ProximalPair[Measurements]):
             self.dual = r
         return bound
 
-    def solution(self, problem: Problem, data: Measurements) -> MeasuredSolution:
+    def solution(self, problem: WithOracles, data: Measurements) -> MeasuredSolution:
         """The pair as it is."""
         return MeasuredSolution(self.point.low_rank, self.point.sparse, self.dual)
 
-    def _shrink_L(self, problem: Problem, X: Array) -> LowRank:
+    def _shrink_L(self, problem: WithOracles, X: Array) -> LowRank:
         """Line 3: D_{λ_L/L_f}[X], or the projection onto the nuclear ball."""
         projected: list[LowRank] = []
 
