@@ -28,6 +28,8 @@ from benchmarks.faults.children import Ending, command, make_in_child, run_child
 from benchmarks.faults.fuzzing.mutate import mutated
 
 LONGEST = 20.0
+# An unchanged sample may be the first of its kind, and wait for kernels to be compiled.
+LONGEST_FIRST = 120.0
 MOST_MEMORY = 700e6
 CRASHED = "A library crashed"
 
@@ -65,7 +67,7 @@ class Fuzzer:
         """The most memory that an unchanged sample takes; each must be read."""
         most = 0.0
         for sample in self.samples[kind]:
-            ending = self.run(kind, sample, sample)
+            ending = self.run(kind, sample, sample, LONGEST_FIRST)
             if ending.status:
                 raise RuntimeError(f"the sample {sample} was not read: {ending}")
             most = max(most, ending.memory)
@@ -117,11 +119,11 @@ class Fuzzer:
                 (shutil.copytree if path.is_dir() else shutil.copy)(path, kept.with_suffix(path.suffix))
                 kept.with_suffix(".txt").write_text(ending.words)
 
-    def run(self, kind: str, path: Path, sample: Path) -> Ending:
-        """A child for one file."""
+    def run(self, kind: str, path: Path, sample: Path, longest: float = LONGEST) -> Ending:
+        """A child for one file, ended after ``longest`` seconds."""
         output, words = self.folder / "out", self.folder / "words"
         shutil.rmtree(output, ignore_errors=True)
-        return run_child(lambda: ACTIONS.get(kind, _decompose)(path, sample, output), words, LONGEST)
+        return run_child(lambda: ACTIONS.get(kind, _decompose)(path, sample, output), words, longest)
 
 
 def _decompose(path: Path, sample: Path, output: Path) -> int:
