@@ -101,7 +101,8 @@ def test_same_tiles_same_answer_wherever_the_matrix_is(method, dtype, client, tm
     h5py, zarr = pytest.importorskip("h5py"), pytest.importorskip("zarr")
     X = scene(dtype, (3072, 512))
     assert 1536 % InMemory(X, None, 1).tile_rows() == 0
-    options = settings(method) | {"max_iter": 4, "n_threads": 2}
+    iterations = 2 if method in ("ista", "fista") else 4  # theirs are slow ones, of full rank at first
+    options = settings(method) | {"max_iter": iterations, "n_threads": 2}
     expected = rw.decompose(X, **options).objective
     np.save(tmp_path / "x.npy", X)
     zarr.create_array(str(tmp_path / "x.zarr"), data=X, chunks=(192, 512))

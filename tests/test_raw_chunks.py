@@ -241,11 +241,15 @@ print(peak_memory(), limit)
 """
 
 
-@pytest.mark.parametrize("compressors", [None, "auto"], ids=["raw", "compressed"])
 @pytest.mark.parametrize(
-    ("shape", "chunks"),
-    [((60_000, 800), (500, 800)), ((400, 120_000), (400, 500)), ((100, 400_000), (400, 2000))],
-    ids=["tall", "wide", "larger than the matrix"],
+    ("shape", "chunks", "compressors"),
+    [
+        ((60_000, 800), (500, 800), None),
+        ((400, 120_000), (400, 500), "auto"),
+        ((100, 400_000), (400, 2000), None),
+        ((100, 400_000), (400, 2000), "auto"),
+    ],
+    ids=["tall, raw", "wide, compressed", "chunks larger than the matrix, raw", "the same, compressed"],
 )
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems count resident memory differently")
 def test_the_limit_is_kept(shape, chunks, compressors, tmp_path):
