@@ -364,7 +364,7 @@ class TestErrors:
             ({"b": np.where(B_GOOD == 3, np.nan, B_GOOD)}, "must be finite. Got 1 of 20 measurements NaN"),
             ({"b": B_GOOD * 1j, "dtype": float}, "must be real where the operator, L and S are"),
             ({"noise": 0.0}, "'noise' parameter of recover must be positive"),
-            ({"noise": 1.0, "lambdas": (1.0, 1.0)}, "'noise' parameter of recover excludes"),
+            ({"noise": 1.0, "lambdas": (1.0, 1.0)}, "'lambdas' and 'noise' parameters of recover exclude"),
             ({"start": 3}, "'start' parameter of recover must be a Decomposition or a pair"),
             (
                 {"start": (np.zeros((2, 2)), np.zeros((5, 6)))},

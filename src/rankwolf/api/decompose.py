@@ -7,24 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from rankwolf.api.settings import check_checkpoint, check_form, check_scale, check_settings, choose_solver
+from rankwolf.api.settings import check_checkpoint, check_scale, check_settings, choose_solver
 from rankwolf.data import Source
 from rankwolf.data.open import check_source, open_source
 from rankwolf.ground.complaints import bad, check_choice, check_number, check_rng, check_size
 from rankwolf.ground.deadline import Deadline
 from rankwolf.problem import NoiseBounded, Penalized, Problem
 from rankwolf.result import Decomposition
-from rankwolf.result.doubts import warn_of
+from rankwolf.result.doubts import quietly, warned
 from rankwolf.run.loop import solve
 from rankwolf.run.progress import Callback
 from rankwolf.solvers import Solver
 from rankwolf.weights.descent import noise_weights
-from rankwolf.weights.paper import PAPER_DELTA, paper_weights
+from rankwolf.weights.paper import paper_weights
 
 # Certified gaps below this are out of reach of float32 tiles: their sums carry about as large an error.
 SINGLE_TOL = 1e-4
 
 
+@warned
 def decompose(
     X: Any,
     *,
@@ -133,64 +134,13 @@ def decompose(
     >>> fit.low_rank.rank, bool(fit.sparse[3][5] > 8.0)
     (1, True)
     """
-    return warn_of(
-        decompose_quietly(
-            X,
-            observed=observed,
-            implicit=implicit,
-            lambdas=lambdas,
-            delta=delta,
-            radii=radii,
-            noise=noise,
-            weight=weight,
-            problem=problem,
-            method=method,
-            tol=tol,
-            stop=stop,
-            max_iter=max_iter,
-            max_seconds=max_seconds,
-            callback=callback,
-            rng=rng,
-            n_threads=n_threads,
-            max_memory=max_memory,
-            checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every,
-            resume=resume,
-        )
-    )
-
-
-def decompose_quietly(
-    X: Any,
-    *,
-    observed: Any = None,
-    implicit: str = "missing",
-    lambdas: tuple[float, float] | None = None,
-    delta: float | str = "auto",
-    radii: tuple[float, float] | None = None,
-    noise: float | None = None,
-    weight: float | None = None,
-    problem: Problem | None = None,
-    method: str | Solver[Any, Any] = "auto",
-    tol: float = 1e-3,
-    stop: str = "gap",
-    max_iter: int = 1000,
-    max_seconds: float | None = None,
-    callback: Callback | None = None,
-    rng: Any = None,
-    n_threads: int | None = None,
-    max_memory: int | str | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int | str = "60s",
-    resume: bool = False,
-) -> Decomposition:
-    """:func:`decompose` without its warnings, for callers that look at :func:`rankwolf.result.doubts.doubts`."""
-    from_noise = isinstance(delta, str) and delta == "auto"
     settings = check_settings(
         "decompose",
+        problem=problem,
         lambdas=lambdas,
-        delta=PAPER_DELTA if from_noise else delta,
         radii=radii,
+        noise=noise,
+        delta=delta,
         tol=tol,
         stop=stop,
         max_iter=max_iter,
@@ -198,24 +148,16 @@ def decompose_quietly(
         callback=callback,
         n_threads=n_threads,
     )
+    epsilon, share = settings.epsilon, None if weight is None else check_number("weight", weight)
+    if epsilon is None and weight is not None:
+        raise bad("weight", "given with noise", repr(weight), remedy="Weights of both parts are lambdas=.")
     deadline = Deadline(settings.rule.max_seconds)
-    epsilon, share = check_noise(noise, weight, {"lambdas": lambdas, "radii": radii})
-    given = check_form(problem, {"lambdas": lambdas, "radii": radii, "noise": noise})
-    form = type(given) if given is not None else settings.problem if epsilon is None else NoiseBounded
     check_choice("implicit", implicit, ("missing", "zeros"))
     generator = check_rng(rng)
     limit = None if max_memory is None else check_size("max_memory", max_memory)
     source = open_source(X, observed, settings.threads, implicit, limit)
-    solver = choose_solver(method, form, source.kind)
-    asked = {
-        "lambdas": settings.weights,
-        "radii": settings.bounds,
-        "delta": "auto" if from_noise else settings.delta,
-    }
-    if epsilon is not None:
-        asked |= {"noise": epsilon, "weight": share}
-    if given is not None:
-        asked |= {"form": given.parameter, **given.describe()}
+    solver = choose_solver(method, settings.form if epsilon is None else NoiseBounded, source.kind)
+    asked = {**settings.asked, "weight": share}
     kept = check_checkpoint(checkpoint, checkpoint_every, resume, solver, asked)
     saved = None if kept is None else kept.saved
     if saved is not None:
@@ -226,36 +168,21 @@ def decompose_quietly(
     if saved is not None:
         saved.check_data(source)
         problem = saved.problem
-    elif given is not None:
-        problem = given
     elif epsilon is not None:
         problem = noise_bounded(epsilon, share, source)
-    elif from_noise and lambdas is None and radii is None:
+    elif settings.given is not None:
+        problem = settings.given
+    elif settings.from_noise:
         problem = Penalized(*noise_weights(source, generator, deadline))
     else:
-        problem = settings.make_problem(paper_weights(source, settings.delta))
+        problem = Penalized(*paper_weights(source, settings.delta))
     if epsilon is None:
         check_scale(problem, source.summary.norm)
     return solve(problem, source, solver, settings.rule, callback, generator, kept, deadline)
 
 
-def check_noise(noise: Any, weight: Any, others: dict[str, Any]) -> tuple[float | None, float | None]:
-    """(ε, λ) of the problem with bounded noise, or (None, None); refused beside another way to say what is known."""
-    if noise is None:
-        if weight is not None:
-            raise bad(
-                "weight", "given with noise", repr(weight), remedy="Weights of both parts are lambdas=."
-            )
-        return None, None
-    for name, value in others.items():
-        if value is not None:
-            meaning = {"lambdas": "weights of both parts", "radii": "bounds on both norms"}[name]
-            raise ValueError(
-                f"The 'noise' and '{name}' parameters of decompose exclude each other: noise bounds the misfit, {name} "
-                f"are {meaning}. Give one."
-            )
-    epsilon = check_number("noise", noise, positive=False)
-    return epsilon, None if weight is None else check_number("weight", weight)
+# For callers that look at the doubts themselves (:func:`rankwolf.result.doubts.doubts`).
+decompose_quietly = quietly(decompose)
 
 
 def noise_bounded(epsilon: float, weight: float | None, source: Source) -> NoiseBounded:

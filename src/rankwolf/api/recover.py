@@ -14,7 +14,7 @@ from rankwolf.api.measured_weights import (
     weights_for_misfit,
     weights_for_noise,
 )
-from rankwolf.api.settings import check_checkpoint, check_form, check_scale, check_settings, choose_solver
+from rankwolf.api.settings import Settings, check_checkpoint, check_scale, check_settings, choose_solver
 from rankwolf.data.measurements import Measurements
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad, check_number, check_rng, check_size
@@ -22,17 +22,17 @@ from rankwolf.ground.deadline import Deadline
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.problem import Penalized, Problem
 from rankwolf.result import Decomposition
-from rankwolf.result.doubts import warn_of
+from rankwolf.result.doubts import warned
 from rankwolf.run.loop import solve
 from rankwolf.run.progress import Callback, StopRule
 from rankwolf.sensing import as_sensing
 from rankwolf.solvers import PrimalDual, Solver
-from rankwolf.weights.paper import PAPER_DELTA
 
 # Of the runs by which weights are found: a rough gap is enough for the misfit, and each starts where the last ended.
 ROUGH_TOL, ROUGH_STEPS = 0.02, 60
 
 
+@warned
 def recover(
     b: Any,
     sensing: Any,
@@ -127,12 +127,13 @@ def recover(
     >>> fit.low_rank.rank, bool(abs(fit.sparse[3][5] - 10.0) < 0.2), fit.status.name
     (1, True, 'GAP_REACHED')
     """
-    from_noise = isinstance(delta, str) and delta == "auto"
     settings = check_settings(
         "recover",
+        problem=problem,
         lambdas=lambdas,
-        delta=PAPER_DELTA if from_noise else delta,
         radii=radii,
+        noise=noise,
+        delta=delta,
         tol=tol,
         stop=stop,
         max_iter=max_iter,
@@ -140,71 +141,54 @@ def recover(
         callback=callback,
         n_threads=n_threads,
     )
-    epsilon = _check_noise(noise, lambdas, radii)
     deadline = Deadline(settings.rule.max_seconds)
-    given = check_form(problem, {"lambdas": lambdas, "radii": radii, "noise": noise}, "recover")
-    form = settings.problem if given is None else type(given)
-    solver = choose_solver(method, form, "measurements", "recover")
-    if norm is not None:
-        norm = check_number("norm", norm, where="recover")
+    solver = choose_solver(method, settings.form, "measurements", "recover")
+    for name, value in (("norm", norm), ("noise", noise)):
+        if value is not None:
+            check_number(name, value, where="recover")
     generator = check_rng(rng, "recover")
     limit = None if max_memory is None else check_size("max_memory", max_memory, "recover")
     if limit is not None and not isinstance(solver, PrimalDual):
         raise bad(
             "max_memory", "None for this method", repr(max_memory), "recover", "'primal-dual' takes one."
         )
-    asked = {
-        "lambdas": settings.weights,
-        "radii": settings.bounds,
-        "delta": "auto" if from_noise else settings.delta,
-        "noise": epsilon,
-    }
-    if given is not None:
-        asked |= {"form": given.parameter, **given.describe()}
-    kept = check_checkpoint(checkpoint, checkpoint_every, resume, solver, asked)
+    kept = check_checkpoint(checkpoint, checkpoint_every, resume, solver, settings.asked)
     data = Measurements(b, as_sensing(sensing, shape), norm, settings.threads, dtype, limit)
     begin = None if start is None else _check_start(start, data)
+    sigma: float | None = None
+    if kept is not None and kept.saved is not None:
+        kept.saved.check_data(data)
+        problem = kept.saved.problem
+    elif settings.given is not None:
+        problem = settings.given
+    else:
+        weights, sigma = _choose_weights(settings, data, generator, deadline)
+        problem = Penalized(*weights)
+    check_scale(problem, data.summary.norm, data.norm, where="recover")
+    fit = solve(problem, data, solver, settings.rule, callback, generator, kept, deadline, begin)
+    return fit if sigma is None else replace(fit, noise_scale=sigma)
+
+
+def _choose_weights(
+    settings: Settings, data: Measurements, rng: np.random.Generator, deadline: Deadline
+) -> tuple[tuple[float, float], float | None]:
+    """The weights that δ, the noise in b or a bound on it ask for, and σ where they rest on the noise."""
 
     def short_run(problem: Penalized, last: Decomposition | None) -> Decomposition:
         """A rough solution, from the last one where there is one."""
         rule = StopRule(tol=ROUGH_TOL, max_iter=ROUGH_STEPS, max_seconds=settings.rule.max_seconds)
         given = None if last is None else _check_start(last, data)
-        return solve(problem, data, PrimalDual(), rule, None, generator, deadline=deadline, start=given)
+        return solve(problem, data, PrimalDual(), rule, None, rng, deadline=deadline, start=given)
 
-    sigma: float | None = None
-    if kept is not None and kept.saved is not None:
-        kept.saved.check_data(data)
-        problem = kept.saved.problem
-    elif given is not None:
-        problem = given
-    elif radii is not None or lambdas is not None:
-        problem = settings.make_problem((1.0, 1.0))
-    elif from_noise:
-        if epsilon is None:
-            weights, sigma = weights_by_descent(data, short_run, generator)
-        else:
-            sigma = epsilon / data.b.size**0.5
-            weights = weights_for_noise(data, sigma, generator)
-        problem = Penalized(*weights)
-    elif epsilon is not None:
-        weights = weights_for_misfit(data, epsilon, default_weights(data, settings.delta), short_run)
-        problem = Penalized(*weights)
-    else:
-        problem = Penalized(*default_weights(data, settings.delta))
-    check_scale(problem, data.summary.norm, data.norm, where="recover")
-    fit = solve(problem, data, solver, settings.rule, callback, generator, kept, deadline, begin)
-    return warn_of(fit if sigma is None else replace(fit, noise_scale=sigma))
-
-
-def _check_noise(noise: Any, lambdas: Any, radii: Any) -> float | None:
-    """ε, where it was given and nothing else says the same in another way."""
-    if noise is None:
-        return None
-    if lambdas is not None or radii is not None:
-        raise ValueError(
-            "The 'noise' parameter of recover excludes 'lambdas' and 'radii': each defines the problem. Give one."
-        )
-    return check_number("noise", noise, where="recover")
+    if settings.from_noise and settings.epsilon is None:
+        return weights_by_descent(data, short_run, rng)
+    if settings.from_noise and settings.epsilon is not None:
+        sigma = settings.epsilon / data.b.size**0.5
+        return weights_for_noise(data, sigma, rng), sigma
+    weights = default_weights(data, settings.delta)
+    if settings.epsilon is not None:
+        weights = weights_for_misfit(data, settings.epsilon, weights, short_run)
+    return weights, None
 
 
 def _check_start(start: Any, data: Measurements) -> tuple[LowRank, Array]:

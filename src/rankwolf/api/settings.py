@@ -21,6 +21,7 @@ from rankwolf.run.checkpoint import Checkpoint
 from rankwolf.run.checkpoint import read as read_checkpoint
 from rankwolf.run.progress import StopRule
 from rankwolf.solvers import SOLVERS, Solver
+from rankwolf.weights.paper import PAPER_DELTA
 
 # How far weights and radii may be from the scale of the data, in either direction.
 REACH = 1e12
@@ -61,32 +62,57 @@ def check_checkpoint(
 
 @dataclass(frozen=True)
 class Settings:
-    """What ``decompose`` and ``recover`` are told beside the data, checked."""
+    """What ``decompose`` and ``recover`` are told beside the data, checked.
+
+    At most one of ``problem``, ``weights``, ``bounds`` and ``epsilon`` is there. Where none is, the weights follow from
+    the noise (``from_noise``) or from ``delta``.
+    """
 
     rule: StopRule
+    problem: Problem | None
     weights: tuple[float, float] | None
     bounds: tuple[float, float] | None
+    epsilon: float | None
+    from_noise: bool
     delta: float
     threads: int
 
     @property
-    def problem(self) -> type[Penalized] | type[Constrained]:
-        """The kind of problem."""
+    def form(self) -> type[Problem]:
+        """The form of the problem, where no bound on the noise asks for another."""
+        if self.problem is not None:
+            return type(self.problem)
         return Penalized if self.bounds is None else Constrained
 
-    def make_problem(self, default_weights: tuple[float, float]) -> Problem:
-        """The problem itself."""
+    @property
+    def given(self) -> Problem | None:
+        """The problem, where its two numbers are known without the data."""
+        if self.problem is not None:
+            return self.problem
         if self.bounds is not None:
             return Constrained(*self.bounds)
-        return Penalized(*(self.weights or default_weights))
+        return None if self.weights is None else Penalized(*self.weights)
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What defines the problem, for checkpoints: a run with another is another run."""
+        return {
+            "problem": None if self.problem is None else self.problem.describe(),
+            "lambdas": self.weights,
+            "radii": self.bounds,
+            "noise": self.epsilon,
+            "delta": "auto" if self.from_noise else self.delta,
+        }
 
 
 def check_settings(
     where: str,
     *,
+    problem: Any,
     lambdas: Any,
-    delta: Any,
     radii: Any,
+    noise: Any,
+    delta: Any,
     tol: Any,
     stop: Any,
     max_iter: Any,
@@ -95,12 +121,18 @@ def check_settings(
     n_threads: Any,
 ) -> Settings:
     """Check before any work; ``where`` is the function that the messages name."""
-    if lambdas is not None and radii is not None:
+    ways = {"problem": problem, "lambdas": lambdas, "radii": radii, "noise": noise}
+    both = [name for name, value in ways.items() if value is not None]
+    if len(both) > 1:
         raise ValueError(
-            f"The 'lambdas' and 'radii' parameters of {where} exclude each other: two problems. Give one."
+            f"The '{both[0]}' and '{both[1]}' parameters of {where} exclude each other: each defines the problem. "
+            "Give one."
         )
+    if problem is not None and not isinstance(problem, Problem):
+        raise bad("problem", "a form such as rankwolf.problem.Penalized(3.0, 0.1)", repr(problem), where)
     if callback is not None and not callable(callback):
         raise bad("callback", "callable", repr(callback), where)
+    from_noise = isinstance(delta, str) and delta == "auto"
     rule = StopRule(
         kind=check_choice("stop", stop, ("gap", "paper"), where),
         tol=check_number("tol", tol, positive=False, where=where),
@@ -108,24 +140,15 @@ def check_settings(
         max_seconds=None if max_seconds is None else check_number("max_seconds", max_seconds, where=where),
     )
     return Settings(
-        rule,
-        None if lambdas is None else check_pair("lambdas", lambdas, where),
-        None if radii is None else check_pair("radii", radii, where),
-        check_number("delta", delta, where=where),
-        check_threads(n_threads, where),
+        rule=rule,
+        problem=problem,
+        weights=None if lambdas is None else check_pair("lambdas", lambdas, where),
+        bounds=None if radii is None else check_pair("radii", radii, where),
+        epsilon=None if noise is None else check_number("noise", noise, positive=False, where=where),
+        from_noise=from_noise,
+        delta=PAPER_DELTA if from_noise else check_number("delta", delta, where=where),
+        threads=check_threads(n_threads, where),
     )
-
-
-def check_form(problem: Any, others: dict[str, Any], where: str = "decompose") -> Problem | None:
-    """The form of the problem that a user has made; refused beside another parameter that defines one."""
-    if problem is not None and not isinstance(problem, Problem):
-        raise bad("problem", "a form such as rankwolf.problem.Penalized(3.0, 0.1)", repr(problem), where)
-    for name, value in others.items():
-        if problem is not None and value is not None:
-            raise ValueError(
-                f"The 'problem' and '{name}' parameters of {where} exclude each other: each defines one. Give one."
-            )
-    return problem
 
 
 def choose_solver(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec
 
 from rankwolf.ground.complaints import RankwolfWarning
 from rankwolf.result.decomposition import Decomposition, Status
@@ -70,8 +73,23 @@ def _of_the_ending(fit: Decomposition) -> list[str]:
     return [f"{fit.status.value} The certified gap is {fit.relative_gap:.2g}. {remedy}"]
 
 
-def warn_of(fit: Decomposition, stacklevel: int = 3) -> Decomposition:
-    """The fit itself, after a :class:`RankwolfWarning` for each of its doubts."""
-    for doubt in doubts(fit):
-        warnings.warn(doubt, RankwolfWarning, stacklevel=stacklevel)
-    return fit
+P = ParamSpec("P")
+Call = Callable[P, Decomposition]
+
+
+def warned(function: Call[P]) -> Call[P]:
+    """The function with a :class:`RankwolfWarning` for each doubt about what it returns."""
+
+    @wraps(function)
+    def with_warnings(*args: P.args, **kwargs: P.kwargs) -> Decomposition:
+        fit = function(*args, **kwargs)
+        for doubt in doubts(fit):
+            warnings.warn(doubt, RankwolfWarning, stacklevel=2)
+        return fit
+
+    return with_warnings
+
+
+def quietly(function: Call[P]) -> Call[P]:
+    """The function as it was before :func:`warned`."""
+    return function.__wrapped__  # type: ignore[attr-defined,no-any-return]
