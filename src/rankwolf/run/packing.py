@@ -10,6 +10,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
+from math import inf
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -22,6 +23,9 @@ from rankwolf.ground.arrays import Array
 BLOCK_BYTES = 16 * 2**20
 # NumPy's letters for the types that arrays of a state may have.
 STATE_KINDS = "biufc"
+# How far above the squared norm of the data a number of a state may be. What is beyond was not written by a run, and
+# its powers would overflow.
+BEYOND = 1e60
 
 
 class Packer:
@@ -100,6 +104,8 @@ class Unpacker:
         self._archive, self._source, self._rng = archive, source, rng
         self._classes = {kind.__name__: kind for kind in classes}
         self._arrays: dict[str, Any] = {}
+        m, n = source.shape
+        self._largest = BEYOND * max(1.0, m * n * source.summary.largest**2)
 
     def unpack(self, node: Any) -> Any:
         """The value."""
@@ -125,14 +131,23 @@ class Unpacker:
         found = {key: self.unpack(item) for key, item in content.items()}
         if is_dataclass(kind):
             check_fields(kind, found)
+            for key, item in found.items():
+                if isinstance(item, int | float) and self._largest < abs(item) < inf:
+                    raise ValueError(f"{key} of a {name} is out of scale")
             found = {**{f.name: None for f in fields(kind)}, **found}
         made.__dict__.update(found)
         return made
 
     def _array(self, name: str) -> Array:
         if name not in self._arrays:
-            self._arrays[name] = self._archive.array(name, kinds=STATE_KINDS)
+            self._arrays[name] = self._in_scale(name, self._archive.array(name, kinds=STATE_KINDS))
         array: Array = self._arrays[name]
+        return array
+
+    def _in_scale(self, name: str, array: Array) -> Array:
+        """The array, if nothing in it is larger than what a run over this data could have written."""
+        if array.size and array.dtype.kind in "fc" and not np.max(np.abs(array)) <= self._largest:
+            raise ValueError(f"{name} has numbers that are out of scale")
         return array
 
     def _rows(self, name: str) -> Any:
@@ -151,7 +166,8 @@ class Unpacker:
                 return self._arrays[name]
             for start, stop in _blocks(rows):
                 content = member.read((stop - start) * width * dtype.itemsize)
-                rows[start:stop] = np.frombuffer(content, dtype).reshape(stop - start, width)
+                block = np.frombuffer(content, dtype).reshape(stop - start, width)
+                rows[start:stop] = self._in_scale(name, block)
                 self._source.workspace.give_back(start, stop)
         self._arrays[name] = rows
         return rows
