@@ -146,7 +146,7 @@ class Unpacker:
 
     def _in_scale(self, name: str, array: Array) -> Array:
         """The array, if nothing in it is larger than what a run over this data could have written."""
-        if array.size and array.dtype.kind in "fc" and not np.max(np.abs(array)) <= self._largest:
+        if array.size and array.dtype.kind in "fc" and not float(np.max(np.abs(array))) <= self._largest:
             raise ValueError(f"{name} has numbers that are out of scale")
         return array
 
