@@ -151,7 +151,7 @@ def decompose(
     epsilon, share = settings.epsilon, None if weight is None else check_number("weight", weight)
     if epsilon is None and weight is not None:
         raise bad("weight", "given with noise", repr(weight), remedy="Weights of both parts are lambdas=.")
-    deadline = Deadline(settings.rule.max_seconds)
+    deadline = Deadline(settings.stopping.max_seconds)
     check_choice("implicit", implicit, ("missing", "zeros"))
     generator = check_rng(rng)
     limit = None if max_memory is None else check_size("max_memory", max_memory)
@@ -163,7 +163,11 @@ def decompose(
     if saved is not None:
         source.take_over(saved.summary)
     check_source(source)
-    if settings.rule.kind == "gap" and 0.0 < settings.rule.tol < SINGLE_TOL and source.dtype == np.float32:
+    if (
+        settings.stopping.kind == "gap"
+        and 0.0 < settings.stopping.tol < SINGLE_TOL
+        and source.dtype == np.float32
+    ):
         source.use_type(np.dtype(np.float64))
     if saved is not None:
         saved.check_data(source)
@@ -178,7 +182,7 @@ def decompose(
         problem = Penalized(*paper_weights(source, settings.delta))
     if epsilon is None:
         check_scale(problem, source.summary.norm)
-    return solve(problem, source, solver, settings.rule, callback, generator, kept, deadline)
+    return solve(problem, source, solver, settings.stopping, callback, generator, kept, deadline)
 
 
 # For callers that look at the doubts themselves (:func:`rankwolf.result.doubts.doubts`).

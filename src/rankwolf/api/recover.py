@@ -24,7 +24,7 @@ from rankwolf.problem import Penalized, Problem
 from rankwolf.result import Decomposition
 from rankwolf.result.doubts import warned
 from rankwolf.run.loop import solve
-from rankwolf.run.progress import Callback, StopRule
+from rankwolf.run.progress import Callback, Stopping
 from rankwolf.sensing import as_sensing
 from rankwolf.solvers import PrimalDual, Solver
 
@@ -141,7 +141,7 @@ def recover(
         callback=callback,
         n_threads=n_threads,
     )
-    deadline = Deadline(settings.rule.max_seconds)
+    deadline = Deadline(settings.stopping.max_seconds)
     solver = choose_solver(method, settings.form, "measurements", "recover")
     for name, value in (("norm", norm), ("noise", noise)):
         if value is not None:
@@ -165,7 +165,7 @@ def recover(
         weights, sigma = _choose_weights(settings, data, generator, deadline)
         problem = Penalized(*weights)
     check_scale(problem, data.summary.norm, data.norm, where="recover")
-    fit = solve(problem, data, solver, settings.rule, callback, generator, kept, deadline, begin)
+    fit = solve(problem, data, solver, settings.stopping, callback, generator, kept, deadline, begin)
     return fit if sigma is None else replace(fit, noise_scale=sigma)
 
 
@@ -176,9 +176,9 @@ def _choose_weights(
 
     def short_run(problem: Penalized, last: Decomposition | None) -> Decomposition:
         """A rough solution, from the last one where there is one."""
-        rule = StopRule(tol=ROUGH_TOL, max_iter=ROUGH_STEPS, max_seconds=settings.rule.max_seconds)
+        stopping = Stopping(tol=ROUGH_TOL, max_iter=ROUGH_STEPS, max_seconds=settings.stopping.max_seconds)
         given = None if last is None else _check_start(last, data)
-        return solve(problem, data, PrimalDual(), rule, None, rng, deadline=deadline, start=given)
+        return solve(problem, data, PrimalDual(), stopping, None, rng, deadline=deadline, start=given)
 
     if settings.from_noise and settings.epsilon is None:
         return weights_by_descent(data, short_run, rng)

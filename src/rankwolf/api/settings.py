@@ -19,7 +19,7 @@ from rankwolf.ground.complaints import (
 from rankwolf.problem import Constrained, Penalized, Problem
 from rankwolf.run.checkpoint import Checkpoint
 from rankwolf.run.checkpoint import read as read_checkpoint
-from rankwolf.run.progress import StopRule
+from rankwolf.run.progress import Stopping
 from rankwolf.solvers import SOLVERS, Solver
 from rankwolf.weights.paper import PAPER_DELTA
 
@@ -68,7 +68,7 @@ class Settings:
     the noise (``from_noise``) or from ``delta``.
     """
 
-    rule: StopRule
+    stopping: Stopping
     problem: Problem | None
     weights: tuple[float, float] | None
     bounds: tuple[float, float] | None
@@ -133,14 +133,14 @@ def check_settings(
     if callback is not None and not callable(callback):
         raise bad("callback", "callable", repr(callback), where)
     from_noise = isinstance(delta, str) and delta == "auto"
-    rule = StopRule(
+    stopping = Stopping(
         kind=check_choice("stop", stop, ("gap", "paper"), where),
         tol=check_number("tol", tol, positive=False, where=where),
         max_iter=check_count("max_iter", max_iter, where),
         max_seconds=None if max_seconds is None else check_number("max_seconds", max_seconds, where=where),
     )
     return Settings(
-        rule=rule,
+        stopping=stopping,
         problem=problem,
         weights=None if lambdas is None else check_pair("lambdas", lambdas, where),
         bounds=None if radii is None else check_pair("radii", radii, where),

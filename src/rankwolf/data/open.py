@@ -11,7 +11,7 @@ from rankwolf.data.on_disk import open_stored
 from rankwolf.data.request import Request
 from rankwolf.data.source import Source
 from rankwolf.data.sparse import open_sparse
-from rankwolf.ground.complaints import bad
+from rankwolf.ground.complaints import bad, check_scale_of
 
 Opener = Callable[[Any, Request], Source | None]
 # Who can open what. They are asked in this order, and the first that does not answer None has opened it; the last one
@@ -60,10 +60,6 @@ def check_source(source: Source, where: str = "decompose") -> Source:
         raise bad("X", "finite where it is observed", f"{summary.infinite} infinite entries", where, remedy)
     if summary.observed == 0:
         raise bad("X", "observed in at least one entry", "nothing but missing entries", where)
-    if summary.largest and not SCALE[0] <= summary.largest <= SCALE[1]:
-        limits = (
-            f"of a scale between {SCALE[0]:g} and {SCALE[1]:g}, so that powers neither overflow nor vanish"
-        )
-        raise bad("X", limits, f"entries up to {summary.largest:.3g}", where, "Divide by a constant first.")
+    check_scale_of("X", summary.largest, SCALE, where, "Divide by a constant first.")
     source.settle_type()
     return source

@@ -7,6 +7,7 @@ from itertools import product
 
 from rankwolf.data.memory_shares import READING_SHARE, MemoryShares
 from rankwolf.data.stored import Stored, turned_copy
+from rankwolf.ground.complaints import bad
 
 # What reading takes at least where the limit is not firm, beside the lines that a turned copy is made of.
 LEAST_READING = 16 * 2**20
@@ -100,8 +101,8 @@ def _bytes_across(part: Stored, axis: int) -> float:
 def _too_little(data: Stored, slab_bytes: float, shares: MemoryShares, max_memory: int | None) -> ValueError:
     least = (shares.taken + READING_SHARE * slab_bytes) * 1.05
     got = "less free memory" if max_memory is None else f"{max_memory / 1e6:,.0f} MB"
-    return ValueError(
-        f"The 'max_memory' parameter of decompose must be at least {least / 1e6:,.0f} MB for a matrix of shape "
-        f"{data.shape} in chunks of shape {(data.grain(0), data.grain(1))}. Got {got} instead. Raise it, or store the "
-        "matrix in smaller chunks."
+    rule = (
+        f"at least {least / 1e6:,.0f} MB for a matrix of shape {data.shape} in chunks of shape "
+        f"{(data.grain(0), data.grain(1))}"
     )
+    return bad("max_memory", rule, got, remedy="Raise it, or store the matrix in smaller chunks.")

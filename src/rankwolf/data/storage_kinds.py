@@ -14,6 +14,7 @@ import numpy as np
 from rankwolf.data.raw_chunks import RawChunks, is_raw
 from rankwolf.data.stored import Dataset, MappedArray, Stacked, Stored
 from rankwolf.files import Address, open_dataset, read_matrix
+from rankwolf.ground.complaints import bad
 
 
 def as_stored(X: Any) -> Stored | None:
@@ -53,8 +54,6 @@ def _opened(item: Any) -> Any:
 def _stack(parts: list[Stored]) -> Stored:
     shapes = [part.shape for part in parts]
     if any(len(shape) != 2 for shape in shapes) or len({shape[1] for shape in shapes}) > 1:
-        raise ValueError(
-            "The 'X' parameter of decompose must be files of matrices with the same number of columns, which are put "
-            f"one below the other. Got shapes {', '.join(map(str, shapes[:8]))} instead."
-        )
+        rule = "files of matrices with the same number of columns, which are put one below the other"
+        raise bad("X", rule, f"shapes {', '.join(map(str, shapes[:8]))}")
     return parts[0] if len(parts) == 1 else Stacked(parts)

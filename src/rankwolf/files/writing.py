@@ -22,7 +22,7 @@ BLOCK_ENTRIES = 2**20
 Advance = Callable[[int], object]
 
 
-class Rows(Protocol):
+class RowSliceable(Protocol):
     """Something whose slices of rows are arrays: LowRank, SparsePart, an array."""
 
     @property
@@ -40,7 +40,7 @@ def write_rows(
     folder: Path,
     name: str,
     kind: str,
-    part: Rows,
+    part: RowSliceable,
     like: LabelledMatrix,
     advance: Advance,
     parts: Iterable[Part] | None = None,
@@ -103,7 +103,7 @@ def _member(kind: str, like: LabelledMatrix) -> str | None:
     return "/".join(steps) if fits else None
 
 
-def _blocks(part: Rows, advance: Advance) -> Iterator[tuple[slice, Array]]:
+def _blocks(part: RowSliceable, advance: Advance) -> Iterator[tuple[slice, Array]]:
     rows, columns = part.shape
     step = max(1, BLOCK_ENTRIES // max(1, columns))
     for first in range(0, rows, step):
@@ -112,7 +112,7 @@ def _blocks(part: Rows, advance: Advance) -> Iterator[tuple[slice, Array]]:
         advance(place.stop - place.start)
 
 
-def _parts(part: Rows, blocks: Iterator[tuple[slice, Array]]) -> Iterator[tuple[slice, slice, Array]]:
+def _parts(part: RowSliceable, blocks: Iterator[tuple[slice, Array]]) -> Iterator[tuple[slice, slice, Array]]:
     return ((place, slice(0, part.shape[1]), block) for place, block in blocks)
 
 

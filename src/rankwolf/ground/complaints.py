@@ -57,11 +57,17 @@ def check_number(name: str, value: Any, *, positive: bool = True, where: str = "
     return number
 
 
+def check_scale_of(name: str, largest: float, scale: tuple[float, float], where: str, remedy: str) -> None:
+    """Refuse data whose largest magnitude is outside ``scale``: its powers would overflow or vanish. 0 is fine."""
+    low, high = scale
+    if largest and not low <= largest <= high:
+        rule = f"of a scale between {low:g} and {high:g}, so that powers neither overflow nor vanish"
+        raise bad(name, rule, f"entries up to {largest:.3g}", where, remedy)
+
+
 def check_count(name: str, value: Any, where: str = "decompose") -> int:
     """A whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise bad(name, "a whole number of at least 1", repr(value), where)
-    return int(value)
+    return check_whole(name, value, 1, where)
 
 
 def check_size(name: str, value: Any, where: str = "decompose") -> int:
@@ -114,7 +120,7 @@ def check_threads(n_threads: Any, where: str = "decompose") -> int:
 
 def check_whole(name: str, value: Any, least: int, where: str) -> int:
     """A whole number of at least ``least``."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise bad(name, f"a whole number of at least {least}", repr(value), where)
     return int(value)
 

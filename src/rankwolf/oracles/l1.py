@@ -11,6 +11,7 @@ import numpy as np
 
 from rankwolf import kernels
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.complaints import bad
 
 
 def norm(x: Array) -> float:
@@ -74,7 +75,7 @@ def projection_threshold(x: Array, radius: float, method: str = "pivot") -> floa
     Both use one copy of |x|.
     """
     if radius < 0.0:
-        raise ValueError(f"The 'radius' parameter of project must be at least 0. Got {radius!r} instead.")
+        raise bad("radius", "at least 0", repr(radius), "project")
     magnitudes = np.abs(x).astype(np.float64, copy=False).ravel()
     if float(np.sum(magnitudes)) <= radius:
         return 0.0
@@ -84,7 +85,7 @@ def projection_threshold(x: Array, radius: float, method: str = "pivot") -> floa
         return _threshold_by_sorting(magnitudes, radius)
     if method == "pivot":
         return _threshold_by_pivots(magnitudes, radius)
-    raise ValueError(f"The 'method' parameter of project must be 'pivot' or 'sort'. Got {method!r} instead.")
+    raise bad("method", "'pivot' or 'sort'", repr(method), "project")
 
 
 def _threshold_by_sorting(magnitudes: Array, radius: float) -> float:

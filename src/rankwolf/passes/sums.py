@@ -38,6 +38,11 @@ class ClippedSums(Sums):
         return float(self.values[3])
 
 
+def add_clipped(values: Array, g_squared: float, s_norm: float, nonzeros: int, g_dot_m: float) -> None:
+    """Add what was found on one tile to the array of :class:`ClippedSums`, as ``kernels.clip_residual`` does."""
+    values += (g_squared, s_norm, nonzeros, g_dot_m)
+
+
 @dataclass
 class DualSums(ClippedSums):
     """The same, and those of ``kernels.clip_dual`` behind them: of Y and M."""

@@ -10,6 +10,7 @@ import scipy.sparse
 from rankwolf import kernels
 from rankwolf.data.tiles import with_entries as with_entries
 from rankwolf.ground.arrays import Array
+from rankwolf.passes.sums import add_clipped
 
 
 def clip_tile(
@@ -42,10 +43,9 @@ def _clip_sparse_tile(tile: Any, left: Array, right_t: Array, limit: float, valu
     clipped = np.clip(residual, -limit, limit)
     if values is not None:
         sparse = residual - clipped
-        values[0] += dot(clipped, clipped)
-        values[1] += np.sum(np.abs(sparse), dtype=np.float64)
-        values[2] += np.count_nonzero(sparse)
-        values[3] += dot(clipped, tile.data)
+        s_norm = float(np.sum(np.abs(sparse), dtype=np.float64))
+        nonzeros = int(np.count_nonzero(sparse))
+        add_clipped(values, dot(clipped, clipped), s_norm, nonzeros, dot(clipped, tile.data))
     return with_entries(tile, clipped)
 
 

@@ -47,8 +47,8 @@ class LogTable:
     def __call__(self, record: Record) -> None:
         """Print one row, after the header where a run begins."""
         if record.iteration <= self._last:
-            rule = "-" * len(self.HEADER)
-            self._write(rule, self.HEADER, rule)
+            line = "-" * len(self.HEADER)
+            self._write(line, self.HEADER, line)
         self._last = record.iteration
         self._write(self.row(record))
 

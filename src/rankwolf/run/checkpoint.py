@@ -24,6 +24,7 @@ from rankwolf.data import Summary
 from rankwolf.files.address import Address
 from rankwolf.files.archive import new_archive, opened_archive
 from rankwolf.files.claims import Budget
+from rankwolf.ground.complaints import bad
 from rankwolf.ground.whole import whole
 from rankwolf.problem import FORMS, Problem
 from rankwolf.run.packing import Packer, Unpacker
@@ -155,9 +156,7 @@ class Checkpoint:
         about = saved.about
         before, now = about["rng"]["kind"], type(rng.bit_generator).__name__
         if before != now:
-            raise ValueError(
-                f"The 'rng' parameter of decompose must be a {before}, as in the checkpoint. Got a {now} instead."
-            )
+            raise bad("rng", f"a {before}, as in the checkpoint", f"a {now}")
         address = Address(self.path)
         # The state takes as much memory as it did when the run was under way.
         with address.reading(WORDS), opened_archive(address, Budget()) as file:

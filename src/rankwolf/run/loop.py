@@ -19,7 +19,7 @@ from rankwolf.result import Decomposition, Record, Status
 from rankwolf.run.callbacks import WithIterate
 from rankwolf.run.checkpoint import Checkpoint
 from rankwolf.run.judge import Assessment, assess, solution_at_zero
-from rankwolf.run.progress import Callback, Progress, StopRule
+from rankwolf.run.progress import Callback, Progress, Stopping
 from rankwolf.solvers.base import Report, Solver
 
 # A proof of at most so many operations, about a second, is made even when the time is up.
@@ -30,21 +30,27 @@ def solve(
     problem: Problem,
     data: Data,
     solver: Solver[Any, Any],
-    rule: StopRule,
+    stopping: Stopping,
     callback: Callback | None,
     rng: np.random.Generator,
     checkpoint: Checkpoint | None = None,
     deadline: Deadline | None = None,
     start: Any = None,
 ) -> Decomposition:
-    """Run ``solver`` on ``problem`` over ``data`` until ``rule`` says stop; from a ``checkpoint``, if it has a run.
+    """Run ``solver`` on ``problem`` over ``data`` until ``stopping`` says stop; from a ``checkpoint``, if it has a run.
 
-    ``deadline``: where the clock runs already, for ``rule.max_seconds`` and the seconds of the result. ``start``: a
+    ``deadline``: where the clock runs already, for ``stopping.max_seconds`` and the seconds of the result. ``start``: a
     pair (L, S) to begin from, in the form that the solver takes.
     """
-    deadline = deadline or Deadline(rule.max_seconds)
+    deadline = deadline or Deadline(stopping.max_seconds)
     run = Run(
-        problem, data, solver, Progress(rule, 0.5 * data.summary.norm**2, deadline), rng, checkpoint, start
+        problem,
+        data,
+        solver,
+        Progress(stopping, 0.5 * data.summary.norm**2, deadline),
+        rng,
+        checkpoint,
+        start,
     )
     data.bytes_read = 0  # from here on, so that it goes with the clock
     with data.one_blas_thread():
@@ -72,7 +78,7 @@ class Run:
         """Step by step until there is a reason to stop."""
         self.start()
         status: Status | None = None
-        while status is None and len(self.progress.history) < self.progress.rule.max_iter:
+        while status is None and len(self.progress.history) < self.progress.stopping.max_iter:
             report, record = self.step()
             status = self.progress.status(record, self.progress.worth_proving(report, record))
             if isinstance(callback, WithIterate):
@@ -129,10 +135,10 @@ class Run:
         if record.iteration < self.progress.next_proof:
             return None
         # A little more than what is needed: the judge evaluates the objective anew, and rounds differently.
-        goal = (1.0 - 0.999 * self.progress.rule.tol) * record.objective
+        goal = (1.0 - 0.999 * self.progress.stopping.tol) * record.objective
         assessment = self.assess(goal)
         result = self.finish(assessment, Status.GAP_REACHED)
-        if result.relative_gap <= self.progress.rule.tol:
+        if result.relative_gap <= self.progress.stopping.tol:
             self.keep()
             return result
         self.solver.learn(self.state, report.lower_bound, assessment.certificate)
@@ -161,7 +167,7 @@ class Run:
         objective, certificate = assessment.objective, assessment.certificate
         gap = max(objective - progress.prove(certificate.lower_bound), 0.0)
         relative_gap = progress.relative(gap, objective)
-        if status.is_limit and progress.rule.kind == "gap" and relative_gap <= progress.rule.tol:
+        if status.is_limit and progress.stopping.kind == "gap" and relative_gap <= progress.stopping.tol:
             status = Status.GAP_REACHED
         return Decomposition(
             low_rank=assessment.low_rank,

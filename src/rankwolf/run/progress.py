@@ -23,7 +23,7 @@ OUT_OF_REACH = 1e-12
 
 
 @dataclass(frozen=True)
-class StopRule:
+class Stopping:
     """When a run ends; ``kind`` is ``"gap"`` or ``"paper"``."""
 
     kind: str = "gap"
@@ -39,10 +39,10 @@ class Progress:
     that missed a direction is too high. The best promise counts until a proof fails; then only what was proved does.
     """
 
-    _NOT_KEPT = frozenset({"rule", "history", "deadline", "_floor", "_start"})
+    _NOT_KEPT = frozenset({"stopping", "history", "deadline", "_floor", "_start"})
 
-    def __init__(self, rule: StopRule, start: float, deadline: Deadline) -> None:
-        self.rule, self.history, self.deadline = rule, list[Record](), deadline
+    def __init__(self, stopping: Stopping, start: float, deadline: Deadline) -> None:
+        self.stopping, self.history, self.deadline = stopping, list[Record](), deadline
         # A relative gap needs something to be relative to; an objective of exactly zero is compared with the data.
         self._floor = np.finfo(np.float64).eps * start
         self._start, self._promised, self._proved = start, 0.0, 0.0
@@ -56,7 +56,7 @@ class Progress:
         return self.deadline.elapsed
 
     def snapshot(self) -> dict[str, Any]:
-        """Everything but the rule and the clock, as numbers, for a checkpoint."""
+        """Everything but the limits and the clock, as numbers, for a checkpoint."""
         kept = {name: value for name, value in vars(self).items() if name not in self._NOT_KEPT}
         return {**kept, "history": [asdict(record) for record in self.history], "seconds": self.seconds}
 
@@ -101,7 +101,7 @@ class Progress:
             bytes_read=bytes_read,
         )
         last = self.history[-1].objective if self.history else self._start
-        quiet = report.settled and abs(record.objective - last) <= self.rule.tol * last
+        quiet = report.settled and abs(record.objective - last) <= self.stopping.tol * last
         self._quiet_rows = self._quiet_rows + 1 if quiet else 0
         # A tenth of the gap, which even the slowest method gains in so many rows: less may be luck with rounding.
         closer = gap < 0.9 * self._best_gap
@@ -116,7 +116,7 @@ class Progress:
     def worth_proving(self, report: Report, record: Record) -> bool:
         """Whether the run may stop on the gap if a proof gives what the solver expects."""
         hoped = record.objective - max(self._promised, report.expected_bound)
-        return self.rule.kind == "gap" and self.relative(hoped, record.objective) <= self.rule.tol
+        return self.stopping.kind == "gap" and self.relative(hoped, record.objective) <= self.stopping.tol
 
     def postpone_proof(self, iteration: int, learns: bool) -> None:
         """When the next proof may be tried after one that failed.
@@ -140,12 +140,12 @@ class Progress:
 
     def status(self, record: Record, worth_proving: bool) -> Status | None:
         """Why to stop, or None. ``GAP_REACHED`` is a proposal: the loop has it proved first."""
-        rule = self.rule
+        stopping = self.stopping
         if not isfinite(record.objective):
             return Status.NOT_FINITE
         if worth_proving:
             return Status.GAP_REACHED
-        if rule.kind == "paper" and self._quiet_rows >= PAPER_ROWS:
+        if stopping.kind == "paper" and self._quiet_rows >= PAPER_ROWS:
             return Status.PAPER_RULE
         return self.limit(record)
 
@@ -154,8 +154,8 @@ class Progress:
         if self.deadline.passed:
             return Status.TIME_LIMIT
         patience = STALL_ROWS + record.iteration // 2
-        if 0.0 < self.rule.tol < OUT_OF_REACH and record.relative_gap < 100.0 * OUT_OF_REACH:
+        if 0.0 < self.stopping.tol < OUT_OF_REACH and record.relative_gap < 100.0 * OUT_OF_REACH:
             patience = STALL_ROWS // 20
         if self._stalled_rows >= patience:
             return Status.NO_PROGRESS
-        return Status.ITERATION_LIMIT if record.iteration >= self.rule.max_iter else None
+        return Status.ITERATION_LIMIT if record.iteration >= self.stopping.max_iter else None

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.linalg
 
 from rankwolf.ground.arrays import Array, inner
-from rankwolf.ground.complaints import RankwolfWarning, bad
+from rankwolf.ground.complaints import RankwolfWarning, bad, check_scale_of
 from rankwolf.sensing.base import SCALE, Sensing
 
 # A relative error of inner products that rounding does not reach, but an adjoint of something else does.
@@ -204,12 +204,5 @@ def check_measurements(b: Any, sensing: Sensing, where: str = "recover") -> Arra
             "Leave a missing measurement out of b and out of the operator.",
         )
     largest = float(np.max(np.abs(values), initial=0.0))
-    if largest and not SCALE[0] <= largest <= SCALE[1]:
-        raise bad(
-            "b",
-            f"of a scale between {SCALE[0]:g} and {SCALE[1]:g}",
-            f"entries up to {largest:.3g}",
-            where,
-            "Multiply A and b by a constant first.",
-        )
+    check_scale_of("b", largest, SCALE, where, "Multiply A and b by a constant first.")
     return np.ascontiguousarray(values)

@@ -22,7 +22,7 @@ from rankwolf.data import Source, SparseObserved, Sums, Task
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.oracles.nuclear import orthonormal_against
-from rankwolf.passes import Deflation, clip_tile, with_entries
+from rankwolf.passes import CLIPPED_VALUES, ClippedSums, Deflation, clip_tile, with_entries
 from rankwolf.problem import Certificate, Penalized
 from rankwolf.solvers.base import MADE_AGAIN, Report, Solution, Solver
 
@@ -38,10 +38,9 @@ NEGLIGIBLE = 1e-7
 
 
 @dataclass
-class RegressionSums(Sums):
-    """‖G‖², ‖S‖₁, ‖S‖₀, ⟨G, M⟩; UᵀU; GᵀG·probes."""
+class RegressionSums(ClippedSums):
+    """Those of G and S; UᵀU; GᵀG·probes."""
 
-    values: Array
     gram: Array
     product: Array
 
@@ -57,7 +56,7 @@ class FitRows(Task[RegressionSums]):
     def start(self) -> RegressionSums:
         """Zeros."""
         rank = self.right.shape[1]
-        return RegressionSums(np.zeros(4), np.zeros((rank, rank)), np.zeros(self.probes.shape))
+        return RegressionSums(np.zeros(CLIPPED_VALUES), np.zeros((rank, rank)), np.zeros(self.probes.shape))
 
     def visit(self, sums: RegressionSums, tile: Any, *rows: Array) -> None:
         """One sparse tile."""
@@ -120,7 +119,7 @@ class AlternatingState:
     columns: SparseObserved = field(metadata=MADE_AGAIN)
     probes: Array
     rng: np.random.Generator
-    values: Array = field(default_factory=lambda: np.zeros(4))
+    sums: ClippedSums = field(default_factory=lambda: ClippedSums(np.zeros(CLIPPED_VALUES)))
     singular: Array = field(default_factory=lambda: np.zeros(0))
     lengths: Array = field(default_factory=lambda: np.zeros(0))
     objective: float = inf
@@ -143,7 +142,7 @@ class Alternating(Solver[Penalized, AlternatingState]):
     name = "als"
     solves = (Penalized,)
     takes = ("sparse entries",)
-    states = (AlternatingState,)
+    states = (AlternatingState, ClippedSums)
 
     def init(self, problem: Penalized, source: Source, rng: np.random.Generator) -> AlternatingState:
         """L = 0."""
@@ -183,10 +182,10 @@ class Alternating(Solver[Penalized, AlternatingState]):
     def report(self, problem: Penalized, state: AlternatingState) -> Report:
         """F(L), and the bound that the probes' Ritz values promise."""
         longest = float(state.lengths[0]) if state.lengths.size else 0.0
-        bound = problem.lower_bound(float(state.values[3]), float(state.values[0]), longest, problem.lambda_S)
+        bound = problem.lower_bound(state.sums.g_dot_m, state.sums.g_squared, longest, problem.lambda_S)
         expected = state.objective - state.proof_ratio * (state.objective - bound)
-        nonzeros = round(float(state.values[2]))
-        return Report(state.objective, bound, state.singular.size, nonzeros, 1.0, expected_bound=expected)
+        rank, nonzeros = state.singular.size, state.sums.nonzeros
+        return Report(state.objective, bound, rank, nonzeros, 1.0, expected_bound=expected)
 
     def learn(self, state: AlternatingState, promised: float, certificate: Certificate) -> None:
         """How much worse or better the proof was than what the probes promised."""
@@ -205,7 +204,7 @@ class Alternating(Solver[Penalized, AlternatingState]):
     def _fit_rows(problem: Penalized, source: Source, state: AlternatingState) -> None:
         """U for V, what the objective needs, one step of subspace iteration on GᵀG; then balance."""
         sums = source.run(FitRows(problem, state.right, state.probes, 1e-9), state.left)
-        state.values = sums.values
+        state.sums = ClippedSums(sums.values)
         projected = state.probes.T @ sums.product
         squared, vectors = np.linalg.eigh(0.5 * (projected + projected.T))
         # Ritz values belong to the probes that were multiplied; the next ones are their images.
@@ -217,7 +216,7 @@ class Alternating(Solver[Penalized, AlternatingState]):
         )
         _balance(state, sums.gram)
         nuclear_norm = float(np.sum(state.singular))
-        state.objective = problem.objective(float(sums.values[0]), nuclear_norm, float(sums.values[1]))
+        state.objective = problem.objective(sums.g_squared, nuclear_norm, sums.s_norm)
 
     @staticmethod
     def _add_directions(problem: Penalized, source: Source, state: AlternatingState) -> None:

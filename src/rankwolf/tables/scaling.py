@@ -11,7 +11,7 @@ from rankwolf.data.centred import centred
 from rankwolf.data.columns import centre_and_scale
 from rankwolf.data.memory_shares import MemoryShares
 from rankwolf.files.part_wise import Part
-from rankwolf.files.writing import Rows
+from rankwolf.files.writing import RowSliceable
 from rankwolf.ground.arrays import Array
 
 # Columns that are looked at together, with the copies that medians take.
@@ -48,12 +48,12 @@ class Scaling:
             return source
         return centred(source, self.centre, self.scale)
 
-    def restored(self, part: Rows) -> Rows:
-        """Rows of a matrix that is like the data (L), back in its units: x·scale + centre."""
+    def restored(self, part: RowSliceable) -> RowSliceable:
+        """RowSliceable of a matrix that is like the data (L), back in its units: x·scale + centre."""
         return part if self.scale is None else _InOldUnits(part, self.scale, self.centre)
 
-    def stretched(self, part: Rows) -> Rows:
-        """Rows of a difference (S), back in its units: x·scale."""
+    def stretched(self, part: RowSliceable) -> RowSliceable:
+        """RowSliceable of a difference (S), back in its units: x·scale."""
         return part if self.scale is None else _InOldUnits(part, self.scale, None)
 
     def stretched_parts(self, parts: Iterable[Part]) -> Iterator[Part]:
@@ -73,9 +73,9 @@ class Scaling:
 
 
 class _InOldUnits:
-    """Rows of a part, times the scale, plus the centre."""
+    """RowSliceable of a part, times the scale, plus the centre."""
 
-    def __init__(self, part: Rows, scale: Array, centre: Array | None) -> None:
+    def __init__(self, part: RowSliceable, scale: Array, centre: Array | None) -> None:
         self._part, self._scale, self._centre = part, scale, centre
         self.shape, self.dtype = part.shape, part.dtype
 

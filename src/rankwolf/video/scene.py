@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.complaints import bad
 from rankwolf.ground.once import computed_once
 
 # Gray levels of the background; objects are darker or brighter than nearly all of it.
@@ -83,17 +84,11 @@ class Scene:
             ("seed", 0),
         ):
             if getattr(self, name) < least:
-                raise ValueError(
-                    f"The '{name}' parameter of Scene must be at least {least}. Got {getattr(self, name)!r} instead."
-                )
+                raise bad(name, f"at least {least}", repr(getattr(self, name)), "Scene")
         if not 0.0 <= self.water < 128.0:
-            raise ValueError(
-                f"The 'water' parameter of Scene must be from 0 to 127 gray levels. Got {self.water!r} instead."
-            )
+            raise bad("water", "from 0 to 127 gray levels", repr(self.water), "Scene")
         if not 0.0 <= self.noise < 256.0:
-            raise ValueError(
-                f"The 'noise' parameter of Scene must be from 0 to 255 gray levels. Got {self.noise!r} instead."
-            )
+            raise bad("noise", "from 0 to 255 gray levels", repr(self.noise), "Scene")
 
     def render(self, start: int = 0, stop: int | None = None) -> Rendered:
         """Frames ``start`` to ``stop``, by default all of them."""

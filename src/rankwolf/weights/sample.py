@@ -14,13 +14,13 @@ LEAST_SHARE = 0.1
 
 
 @dataclass
-class Rows(Sums):
+class SampledRows(Sums):
     """Sampled rows, in their order."""
 
     parts: list[Array] = field(default_factory=list)
 
 
-class SampleRows(Task[Rows]):
+class SampleRows(Task[SampledRows]):
     """Some columns of some rows. Rows: a mark, not zero on the rows that are wanted."""
 
     writes_rows = False
@@ -28,11 +28,11 @@ class SampleRows(Task[Rows]):
     def __init__(self, columns: Array) -> None:
         self.columns = columns
 
-    def start(self) -> Rows:
+    def start(self) -> SampledRows:
         """Nothing yet."""
-        return Rows()
+        return SampledRows()
 
-    def visit(self, sums: Rows, tile: Array, *rows: Array) -> None:
+    def visit(self, sums: SampledRows, tile: Array, *rows: Array) -> None:
         """Copy what is wanted."""
         wanted = np.flatnonzero(rows[0][:, 0])
         if wanted.size:

@@ -63,8 +63,8 @@ def path_step(
     for tile in tiles_of(G):
         arrays = (state.sparse[tile], state.carried_L[tile], state.carried_S[tile], G[tile])
         numbers = (cut, ratio, following.past, following.past * h)
-        sums = kernels.carry_pair(state.low_rank[tile], old[tile], *arrays, *numbers)
-        norm, state.nonzeros = norm + sums[0], state.nonzeros + sums[1]
+        tile_norm, nonzeros = kernels.carry_pair(state.low_rank[tile], old[tile], *arrays, *numbers)
+        norm, state.nonzeros = norm + tile_norm, state.nonzeros + nonzeros
     state.carried_image = data.apply(G)
     state.dual = state.evaluate(problem, data, state.carried_image, norm)
     del G

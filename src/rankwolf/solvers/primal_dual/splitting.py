@@ -52,8 +52,8 @@ def splitting_step(
     norm, state.nonzeros = 0.0, 0
     for tile in tiles_of(G):
         arrays = (state.sparse[tile], state.carried_L[tile], state.carried_S[tile], G[tile])
-        sums = kernels.relax_pair(state.low_rank[tile], *arrays, gamma * problem.lambda_S, rho)
-        norm, state.nonzeros = norm + sums[0], state.nonzeros + sums[1]
+        tile_norm, nonzeros = kernels.relax_pair(state.low_rank[tile], *arrays, gamma * problem.lambda_S, rho)
+        norm, state.nonzeros = norm + tile_norm, state.nonzeros + nonzeros
     image = data.apply(G)
     state.evaluate(problem, data, image, norm)
     # y + ρ(y⁺ − y) with y⁺ = (y + σ(b − 2Kx⁺ + Kx))/(1 + σ)
