@@ -15,7 +15,7 @@ from rankwolf.ground.arrays import Array
 
 # Median of |x − median| of a standard normal x is 1/this.
 SIGMAS_OF_MEDIAN_DEVIATION = 1.482602218505602
-# Arrays of the size of some columns in float64 that their medians take.
+# How many float64 copies of a block of columns are held while its medians are computed.
 COPIES = 4
 # Rows whose medians stand for those of all rows, where the matrix is not in memory: a start for something better, ...
 MEDIAN_ROWS = 1000

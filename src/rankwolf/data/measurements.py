@@ -74,7 +74,7 @@ class Measurements:
                 self.norm = checks.estimate_norm(sensing, self.real) if known is None else known
 
     def _share_of(self, max_memory: int | None) -> int | None:
-        """What is left of a limit for arrays that a method keeps, when A* and the proof have taken a matrix each."""
+        """The bytes of ``limit`` that a method may keep arrays in, after one matrix for A* and one for the proof."""
         if max_memory is None:
             return None
         matrix = self.shape[0] * self.shape[1] * self.dtype.itemsize
@@ -89,7 +89,7 @@ class Measurements:
         return rows
 
     def spread(self, array: Array) -> Array:
-        """The other way round, when a run is taken up again."""
+        """A plain array in the place that :meth:`allocate` would give it, when a run is resumed."""
         rows = self.allocate(array.shape[1], array.dtype)
         rows[:] = array
         return rows

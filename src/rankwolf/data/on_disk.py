@@ -69,7 +69,7 @@ class OnDisk(Source):
         _ = self._layout
 
     def read(self, start: int, stop: int) -> Array:
-        """One tile, by itself."""
+        """Rows ``start`` to ``stop``, read without reading ahead."""
         return self._tile(self._read_slab(start, stop))
 
     def read_user(self, rows: slice | Array, columns: slice = slice(None)) -> Array:
@@ -148,7 +148,7 @@ class OnDisk(Source):
             self.rest()
 
     def rest(self) -> None:
-        """The readers' threads as well."""
+        """End the threads that wait for work, those of the readers too."""
         super().rest()
         reader = vars(self).pop("_reader", None)
         if reader is not None:
@@ -181,7 +181,7 @@ class OnDisk(Source):
         return make_tile(*slab, self.dtype)
 
     def _own_tile(self, slab: Slab, start: int, stop: int) -> Array:
-        """A few rows that somebody keeps: they should not keep all of the slab."""
+        """A copy of a few rows, for a caller who keeps them: a view would keep the whole slab in memory."""
         tile = self._tile(_cut(slab, start, stop))
         return tile.copy() if np.may_share_memory(tile, slab[0]) else tile
 

@@ -57,7 +57,7 @@ class Buffers:
         if memory is None:
             memory = mmap.mmap(-1, size, **_OWN)
         array = np.frombuffer(memory, np.uint8)
-        # Every view of it keeps this array alive, as NumPy's rule for the base of a view is.
+        # Every view keeps this array alive: NumPy makes it the base of the view.
         weakref.finalize(array, self._give_back, memory).atexit = False
         return array
 
@@ -70,13 +70,18 @@ class Buffers:
 
 
 class RawChunks(Dataset):
-    """See the module. ``direct``: past the system's cache, which is of no use to a matrix that does not fit in it."""
+    """A Zarr array whose chunk files are read as they are.
+
+    ``direct``: read past the system's cache, which does not help where the matrix is larger than the cache.
+    """
 
     readers = 2  # one file after the other keeps a disk waiting
 
     def __init__(self, array: Any, direct: bool | None = None) -> None:
         super().__init__(array)
-        if array.metadata.zarr_format == 3:  # whose codec, not whose type, says how the bytes lie: as ours do
+        if (
+            array.metadata.zarr_format == 3
+        ):  # its codec states the byte order, which is_raw has found to be this machine's
             self.dtype = self.dtype.newbyteorder("=")
         # Absolute: the store stays where it is when the process goes elsewhere.
         self._folder, self._key = (
@@ -87,11 +92,11 @@ class RawChunks(Dataset):
         self._buffers = Buffers()
         self._chunk: tuple[int, int] = (int(self._chunks[0]), int(self._chunks[1]))
         self._chunk_bytes = self._chunk[0] * self._chunk[1] * self.dtype.itemsize
-        # One chunk is on its way, whole; of a chunk that is larger than the matrix, too.
+        # A whole chunk is in memory while it is copied, even one that is larger than the matrix.
         self.overhead = self._chunk_bytes / (self.grain(0) * self.grain(1) * self.dtype.itemsize)
 
     def best_bytes(self, axis: int) -> int:
-        """Of one chunk where a line of chunks needs no copy to be a block."""
+        """The bytes of one line of chunks where that can be read into a block without a copy."""
         straight = axis == 1 or self._chunk[1] >= self.shape[1]
         lines = self._chunk[axis] * self.shape[1 - axis] * self.dtype.itemsize
         return lines if straight and lines >= LONG_CHUNK else super().best_bytes(axis)
@@ -124,7 +129,7 @@ class RawChunks(Dataset):
             _read_file(self._folder / self._key((i, j)), buffer, self._chunk_bytes, self._direct)
         except FileNotFoundError:
             if not any((self._folder / name).exists() for name in METADATA):
-                raise  # not this chunk is missing but the store
+                raise  # the whole store is gone, not only this chunk
             fill = self._dataset.fill_value
             chunk[...] = 0 if fill is None else fill
 
@@ -159,7 +164,7 @@ def _read_file(path: Path, buffer: Array, size: int, direct: bool) -> None:
 
 
 def _read_direct(path: Path, buffer: Array, size: int) -> bool:
-    """The same past the system's cache; False where that cannot be."""
+    """The same past the system's cache; False where the system cannot do that."""
     room = -(-size // SECTOR) * SECTOR
     flag = getattr(os, "O_DIRECT", 0)
     if not flag or buffer.size < room:

@@ -41,11 +41,11 @@ TILE_BYTES = 1024 * 1024
 # Where each tile is converted it is one more array to keep, so that small matrices have smaller tiles. Large ones have
 # larger tiles: the threads wait for each other less.
 CONVERTED_TILE_BYTES, CONVERTED_TILES = (3 * TILE_BYTES // 4, 2 * TILE_BYTES), 128
-# Rows that a sample takes in a row.
+# Consecutive rows in each run of a sample.
 RUN = 8
 # Entries of a part, and of a block of whole rows, when the matrix is read as the user gave it: 8 and 32 MB of float64.
 PART_ENTRIES, BLOCK_ENTRIES = 2**20, 2**22
-# Short runs of rows that a fingerprint looks at.
+# How many short runs of rows a fingerprint looks at.
 FINGERPRINT_RUNS = 16
 # Fixed, so that the order of additions does not depend on the number of threads.
 GROUPS = 32
@@ -104,7 +104,7 @@ class Source(RowArrays, ABC):
         return low_rank.T if self.transposed else low_rank
 
     def as_solver_sees(self, low_rank: LowRank) -> LowRank:
-        """The other way round."""
+        """An L that lies as the user's matrix does, turned to lie as the solver sees the matrix."""
         return low_rank.T if self.transposed else low_rank
 
     def read_user_rows(self, start: int, stop: int) -> Array:
@@ -113,14 +113,14 @@ class Source(RowArrays, ABC):
         return dense_with_nan(tile) if is_sparse(tile) else np.asarray(tile)
 
     def user_blocks(self) -> Iterator[Any]:
-        """Tiles of whole rows from top to bottom; of a sparse matrix all rows at once, for only its entries count."""
+        """Tiles of whole rows from top to bottom. A sparse matrix is one tile: only stored entries take memory."""
         m, n = self.user_shape
         step = m if self.sparse else max(1, BLOCK_ENTRIES // n)
         for start in range(0, m, step):
             yield self.read_user(slice(start, min(start + step, m)))
 
     def user_parts(self) -> Iterator[tuple[slice, slice, Any]]:
-        """(rows, columns, tile) that make up the matrix, in the order of its storage; all but the last of one size."""
+        """(rows, columns, tile) of parts that together are the matrix, in the order of its storage, equally large."""
         m, n = self.user_shape
         step = max(1, PART_ENTRIES // n)
         for start in range(0, m, step):

@@ -29,8 +29,8 @@ class Stored(ABC):
     """A two-dimensional array somewhere.
 
     ``overhead``: bytes of memory that reading takes beside what is read, for each byte of that. ``readers``: how many
-    threads may read at a time, and are of use. ``scratch``: the folder for a turned copy; None is TMPDIR.
-    ``firm_limit``: whether a limit on the memory that is too small is refused, or the least that works is taken.
+    threads can usefully read at the same time. ``scratch``: the folder for a turned copy; None is TMPDIR.
+    ``firm_limit``: True makes a memory limit that is too small an error; False takes the least that works instead.
     """
 
     overhead: float = 1.0
@@ -108,7 +108,7 @@ class MappedArray(Stored):
         self._origin = 0 if mapped is None else np.frombuffer(mapped, np.uint8).ctypes.data
 
     def grain(self, axis: int) -> int:
-        """1 along the way the array lies, else enough for a piece of the disk's liking."""
+        """1 along the contiguous axis; along the other, as many lines as make up a piece of ``PIECE_BYTES``."""
         strides = [abs(stride) for stride in self._array.strides]
         return 1 if strides[axis] >= strides[1 - axis] else max(1, PIECE_BYTES // self.dtype.itemsize)
 
@@ -137,7 +137,7 @@ class MappedArray(Stored):
 
 
 def _length(mapped: mmap.mmap) -> int:
-    """Of the file behind a map, now; that of the map where there is no file."""
+    """The present length of the file behind a map, in bytes; that of the map where there is no file."""
     try:
         return mapped.size()
     except OSError:
@@ -167,7 +167,7 @@ class Dataset(Stored):
             return self._block(rows, columns)
         except (KeyboardInterrupt, MemoryError):
             raise
-        except Exception as error:  # a damaged chunk fails in as many ways as there are filters
+        except Exception as error:  # each compression filter has its own way to fail on a damaged chunk
             place = f"rows {rows.start} to {rows.stop}"
             raise ValueError(f"The matrix on the disk is damaged at {place}: {error}") from error
 

@@ -46,8 +46,8 @@ class Task(ABC, Generic[S]):
     ``depth`` is the number of columns that products with the tile have: a deep task gets taller tiles, so that adding
     up its n × depth sums costs little beside the products. A task that only looks at row-aligned arrays says so with
     ``reads_data`` and is shown tiles without columns; one that overwrites none of them says so with ``writes_rows``.
-    One with ``large_sums`` gets as few of them as there are threads, and tiles of a quarter of the height, because
-    memory is short then. One that ``sees_all`` is shown also what is out of scale as it is.
+    One with ``large_sums`` gets one set of sums for each thread and no more, and tiles of a quarter of the height,
+    because memory is short then. One that ``sees_all`` is shown also what is out of scale as it is.
     """
 
     depth: int = 0

@@ -38,7 +38,7 @@ def make_tile(data: Array, observed: Array | None, dtype: np.dtype[Any]) -> Arra
 
 
 def is_sparse(tile: Any) -> bool:
-    """scipy.sparse's own question, without its narrowing of the type to one that has no attributes."""
+    """``scipy.sparse.issparse`` with a return type that does not hide the attributes of ``tile`` from mypy."""
     return bool(scipy.sparse.issparse(tile))
 
 

@@ -33,7 +33,10 @@ def relax_pair(
     cut: float,
     rho: float,
 ) -> tuple[float, int]:
-    """S = T_cut(sparse) in place; both carried parts move by ρ towards (L, S); total = L + S. ‖S‖₁ and ‖S‖₀."""
+    """S = T_cut(sparse) in place; both carried parts move by ρ towards (L, S); total = L + S.
+
+    Returns ‖S‖₁ and ‖S‖₀.
+    """
     norm, nonzeros, keep = 0.0, 0, 1.0 - rho
     for i in range(sparse.shape[0]):
         low, s, left, right, t = low_rank[i], sparse[i], carried_L[i], carried_S[i], total[i]
@@ -55,7 +58,7 @@ def relax_pair(
 
 @compiled
 def extrapolate_pair(gradient: np.ndarray, carried_L: np.ndarray, carried_S: np.ndarray, step: float) -> None:
-    """Both carried parts plus step·gradient."""
+    """carried_L and carried_S ← themselves + step·gradient."""
     for i in range(gradient.shape[0]):
         g, left, right = gradient[i], carried_L[i], carried_S[i]
         for j in range(g.size):
@@ -79,7 +82,8 @@ def carry_pair(
 ) -> tuple[float, int]:
     """S = T_cut(carried_S); for both parts carried ← ratio·carried + (1 + past − ratio)·new − past·old − step·gradient.
 
-    ``sparse`` comes in as the old S and leaves as the new one; ``gradient`` leaves as L + S. ‖S‖₁ and ‖S‖₀.
+    ``sparse`` comes in as the old S and leaves as the new one; ``gradient`` leaves as L + S.
+    Returns ‖S‖₁ and ‖S‖₀.
     """
     norm, nonzeros, keep = 0.0, 0, 1.0 + past - ratio
     for i in range(sparse.shape[0]):

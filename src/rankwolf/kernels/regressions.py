@@ -125,9 +125,9 @@ def fit_row(
     """Move ``u`` towards the minimiser of ½λ_L‖u‖² + Σ Huber(entries − right[columns]·u), for one row.
 
     Newton's method with a line search, at most ``steps`` times, until a step is below ``tol`` of its length. The
-    arrays after ``u`` are working memory: what they held before does not matter, nor where they lie. For that, no loop
-    both adds up and writes. LLVM compiles such a loop twice, with and without vector instructions, and decides between
-    the two by how far apart the arrays lie in memory; a sum would be rounded differently in the two.
+    arrays after ``u`` are working memory; neither what they held before nor their addresses change the result.
+    To ensure that, no loop both adds up and writes: LLVM compiles such a loop twice, with and without vector
+    instructions, chooses between the two by how far apart the arrays lie, and each rounds its sum differently.
     """
     rank = right.shape[1]
     count = entries.size

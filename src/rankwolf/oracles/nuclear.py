@@ -98,7 +98,7 @@ def orthonormal_against(block: Array, basis: Array, rng: np.random.Generator) ->
         weak = np.abs(np.diag(r)) < 0.1
         if not np.any(weak):
             return np.asarray(q - basis @ (basis.conj().T @ q))
-        # Cancellation: what is left of a weak column points anywhere; orthogonalise once more, or start it anew.
+        # Cancellation leaves a weak column with a random direction: orthogonalise it once more, or replace it.
         fresh = rng.standard_normal((block.shape[0], block.shape[1]))
         block = np.where(np.abs(np.diag(r)) < 1e-10, fresh / np.linalg.norm(fresh, axis=0), q)
     return np.asarray(np.linalg.qr(block)[0])

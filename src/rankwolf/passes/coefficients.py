@@ -66,7 +66,7 @@ def fit_rows(
 def _fit_stored(
     rows: Any, right: Array, lambda_L: float, lambda_S: float, start: Array, tol: float, max_iter: int
 ) -> Array:
-    """Row by row, on the stored entries."""
+    """Coefficients of the rows of a CSR array, each from its stored entries."""
     left = np.array(start, right.dtype, order="C")
     entries = np.ascontiguousarray(rows.data, right.dtype)
     # Without a weight on u, a row with few entries has many answers; this picks a short one.
@@ -113,7 +113,7 @@ class _RowModel:
         return np.stack([self._hessian(row) for row in inside])
 
     def _hessian(self, inside: Array) -> Array:
-        """From the smaller set: the entries that count, or those that do not."""
+        """Added up over the entries that count, or as the whole less those that do not, whichever are fewer."""
         hessian: Array
         lost = np.flatnonzero(inside == 0)
         if 2 * lost.size <= inside.size:
@@ -130,7 +130,7 @@ class _RowModel:
 
 
 def _fit_batch(model: _RowModel, batch: Array, start: Array, tol: float, max_iter: int) -> Array:
-    """All rows at once; those that are done are left out as soon as they are half of what is worked on."""
+    """Coefficients of a batch of rows; rows that are done leave the batch as soon as they make up half of it."""
     tol = max(tol, 4.0 * float(np.finfo(batch.dtype).eps))
     result = np.array(start, np.float64)
     active, left = np.arange(batch.shape[0]), result.copy()

@@ -46,13 +46,13 @@ class GramSums(DualSums):
     waiting: int = 0
 
     def add(self, other: GramSums) -> None:
-        """The panels are empty by now."""
+        """Add the Gram matrices and the sums; both panels are empty by now."""
         self.values += other.values
         for mine, theirs in zip(self.blocks, other.blocks, strict=True):
             mine += theirs
 
     def __getstate__(self) -> dict[str, Any]:
-        """The panel does not travel."""
+        """The state without the panel, which is not sent between processes."""
         return {**vars(self), "panel": self.panel[:0]}
 
     def gram(self) -> Array:

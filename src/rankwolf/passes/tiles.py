@@ -57,7 +57,7 @@ def sampled_residual(tile: Any, left: Array, right: Array) -> Array:
 
 
 def dot(a: Array, b: Array) -> float:
-    """Their inner product, added up in float64."""
+    """⟨a, b⟩, added up in float64."""
     return float(np.einsum("i,i->", a, b, dtype=np.float64))
 
 

@@ -23,7 +23,7 @@ SHIFT = 18
 BINS = 2 ** (31 - SHIFT)
 # Normal equations of the columns up to this many numbers are added up; of more, their mean stands for each of them.
 MOST_NUMBERS = 2**23
-# From this many on, there are as few copies of them as possible.
+# With more numbers than this, each thread has one copy of the sums and no more.
 LARGE_NUMBERS = 2**20
 # Conjugate-gradient steps for a row of U: exact up to this rank, and nearly so beyond.
 ROW_STEPS = 6
@@ -33,7 +33,7 @@ RIDGE = 1e-9
 
 # Sizes of Gaussian noise, over a limit, for which the mean square of what is within ±limit is tabulated.
 _SIZES = np.geomspace(0.02, 3.0, 400)
-# As many further entries, of the usual noise, are added to those of a row or column: few of its own say little.
+# A row or column is judged as if it had this many more entries of the usual noise: few entries say little.
 USUAL_ENTRIES = 20.0
 
 
@@ -46,10 +46,10 @@ def _mean_squares(sizes: Array) -> Array:
 
 
 def noise_scales(squared: Array, counts: Array, usual: float) -> Array:
-    """How many times larger noise is than usual where Σ(d/limit)² over ``counts`` entries within the limit is this.
+    """How many times larger than usual noise is that gives this Σ(d/limit)² over ``counts`` entries within the limit.
 
-    ``usual`` is σ/limit. The mean square of what is within the limit tells the size of Gaussian noise, also where much
-    of it is beyond. Between a fifth and twice the usual.
+    ``usual`` is σ/limit. The mean square of the entries within the limit determines the size of Gaussian noise even
+    where much of it lies beyond. The answer is kept between a fifth of the usual and twice as much.
     """
     expected = float(_mean_squares(np.array([usual]))[0])
     mean = (squared + USUAL_ENTRIES * expected) / (counts + USUAL_ENTRIES)
@@ -58,7 +58,7 @@ def noise_scales(squared: Array, counts: Array, usual: float) -> Array:
 
 
 def _within(relative: Array, axis: int) -> tuple[Array, Array]:
-    """Σx² and the number of entries that are at most 1; NaN is none."""
+    """Σx² and the number of the entries x with |x| ≤ 1; NaN does not count."""
     inside = relative <= 1.0
     squared = np.sum(np.square(relative), axis=axis, dtype=np.float64, where=inside)
     return np.asarray(squared), np.count_nonzero(inside, axis=axis).astype(np.float64)
@@ -66,7 +66,7 @@ def _within(relative: Array, axis: int) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class Magnitudes:
-    """How many entries of a residual are how large: quantiles and shares, to about a thousandth."""
+    """A histogram of the magnitudes of a residual, for quantiles and shares to about a thousandth."""
 
     counts: Array
 
@@ -80,7 +80,7 @@ class Magnitudes:
         return float(low + (high - low) * (wanted - before) / max(self.counts[place], 1.0))
 
     def beyond(self, value: float) -> float:
-        """The share of the entries that are larger."""
+        """The share of the entries that are larger than ``value``."""
         place = int(_bins(np.array([value]))[0])
         low, high = _edges(place)
         inside = self.counts[place] * (high - value) / (high - low) if high > low else 0.0
@@ -98,9 +98,11 @@ def _edges(place: int) -> tuple[float, float]:
 
 @dataclass
 class TrimmedSums(Sums):
-    """Of one pass: the magnitudes, the rows, the misfit and number of what counts, ‖ΔU‖², UᵀΔU, UᵀU, and of each column
-    Σ w·u uᵀ, Σ w·d·u and Σ w, w being an entry's weight and d its residual; Σ d² over the limit squared, of so many
-    entries, from which the columns' noise follows."""
+    """What one pass finds; w is the weight of an entry and d its residual.
+
+    A histogram of |d|; the misfit and the number of the entries that count; ‖ΔU‖², UᵀΔU and UᵀU; for each column
+    Σ w·u uᵀ, Σ w·d·u and Σ w; and for the noise of the columns Σ(d/limit)² and the number of entries in it.
+    """
 
     counts: Array
     rows: int
@@ -297,7 +299,7 @@ class FitTrimmed(Task[TrimmedSums]):
 
 
 def _only(rows: scipy.sparse.csr_array, kept: Array) -> scipy.sparse.csr_array:
-    """Without the entries that are not kept."""
+    """The CSR array without the entries that are not kept."""
     counts = np.concatenate([[0], np.cumsum(kept)])
     parts = (rows.data[kept], rows.indices[kept], counts[rows.indptr].astype(rows.indptr.dtype))
     return scipy.sparse.csr_array(parts, shape=rows.shape)

@@ -22,9 +22,9 @@ def doubts(fit: Decomposition) -> list[str]:
 
 
 def doubts_of_parts(fit: Decomposition) -> list[str]:
-    """Those about L and S, whichever way the run ended."""
+    """The doubts about L and S, whatever ended the run."""
     if fit.noise is not None:
-        return []  # without noise S is all that L leaves over: full where L is not exact to the last digit
+        return []  # S is then all that L leaves over, and full unless L is exact to the last digit
     rank, most = fit.low_rank.rank, min(fit.low_rank.shape)
     observed = fit.low_rank.shape[0] * fit.low_rank.shape[1]
     if fit.source is not None:

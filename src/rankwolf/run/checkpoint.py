@@ -50,7 +50,7 @@ class Saved:
 
     @property
     def problem(self) -> Problem:
-        """With the weights or radii that were used."""
+        """The problem that the run solves, with the numbers that were used."""
         return FORMS[self.about["form"]](*self.about["problem"])
 
     def check_settings(self, settings: dict[str, Any]) -> None:
@@ -171,7 +171,7 @@ class Checkpoint:
 
 
 def _plain(value: Any) -> Any:
-    """A generator's state, some of which keep arrays in it, as JSON."""
+    """The state of a random generator as JSON; some kinds keep arrays in it."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     return {"array": value.tolist(), "dtype": value.dtype.str} if isinstance(value, np.ndarray) else value

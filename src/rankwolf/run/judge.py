@@ -47,8 +47,8 @@ def assess(
 ) -> Assessment:
     """Judge ``solution`` on ``data``, without anything that the solver says about it.
 
-    Who only wants to know whether the lower bound is at least ``goal`` may get a bad one where it is not. ``quick``:
-    one pass, and the bound that follows from ‖Y‖₂ ≤ ‖Y‖_F.
+    With a ``goal``, a lower bound that does not reach it may be far from the best one. ``quick``: one pass, and the
+    bound that follows from ‖Y‖₂ ≤ ‖Y‖_F.
     """
     raise TypeError(f"Nothing is known about solutions on a {type(data).__name__}.")
 

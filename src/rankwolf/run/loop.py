@@ -52,7 +52,7 @@ def solve(
         checkpoint,
         start,
     )
-    data.bytes_read = 0  # from here on, so that it goes with the clock
+    data.bytes_read = 0  # begun here, so that its time counts
     with data.one_blas_thread():
         try:
             with deadline:
@@ -146,7 +146,7 @@ class Run:
         return None
 
     def assess(self, goal: float | None = None) -> Assessment:
-        """Have the pair judged; with a ``goal``, whether the lower bound reaches it is all that is asked."""
+        """The judge's verdict on the present pair; with a ``goal``, a lower bound that misses it may be a poor one."""
         solution = self.solver.solution(self.problem, self.data, self.state)
         return assess(self.data, self.problem, solution, self.rng, goal)
 

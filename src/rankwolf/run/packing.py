@@ -96,7 +96,7 @@ def _blocks(array: Array) -> Iterator[tuple[int, int]]:
 
 
 class Unpacker:
-    """The other way round. Only ``classes`` are made, with the fields that they have; generators become ``rng``."""
+    """Turns what :class:`Packer` gave back into objects, of ``classes`` only; generators become ``rng``."""
 
     def __init__(
         self, archive: Archive, source: Source, classes: tuple[type, ...], rng: np.random.Generator
@@ -108,7 +108,7 @@ class Unpacker:
         self._largest = BEYOND * max(1.0, m * n * source.summary.largest**2)
 
     def unpack(self, node: Any) -> Any:
-        """The value."""
+        """The value that :meth:`Packer.pack` was given."""
         if not isinstance(node, list):
             return node
         kind, *rest = node
@@ -151,7 +151,7 @@ class Unpacker:
         return array
 
     def _rows(self, name: str) -> Any:
-        """Block by block where the source keeps rows as arrays."""
+        """Row-aligned arrays, read block by block where the source keeps rows as arrays."""
         if name in self._arrays:
             return self._arrays[name]
         with self._archive.opened(name, copied=False) as (member, header):  # maybe into a file

@@ -79,7 +79,7 @@ class Progress:
         vars(self).update(numbers)
 
     def relative(self, gap: float, objective: float) -> float:
-        """gap / objective."""
+        """The gap over the objective; of an objective of 0, over that of the data."""
         return gap / max(objective, self._floor) if objective > 0.0 or gap > 0.0 else 0.0
 
     def record(self, report: Report, passes: int, bytes_read: int = 0) -> Record:
@@ -103,7 +103,7 @@ class Progress:
         last = self.history[-1].objective if self.history else self._start
         quiet = report.settled and abs(record.objective - last) <= self.stopping.tol * last
         self._quiet_rows = self._quiet_rows + 1 if quiet else 0
-        # A tenth of the gap, which even the slowest method gains in so many rows: less may be luck with rounding.
+        # Progress is a tenth of the gap, which even the slowest method gains in so many rows; less may be rounding.
         closer = gap < 0.9 * self._best_gap
         lower = record.objective < self._best_objective * (1.0 - 1e-13)
         better = closer or lower or report.improves or not report.settled
@@ -150,7 +150,7 @@ class Progress:
         return self.limit(record)
 
     def limit(self, record: Record) -> Status | None:
-        """The endings that nobody hopes for."""
+        """The status of a run that has to end without what was asked for, or None."""
         if self.deadline.passed:
             return Status.TIME_LIMIT
         patience = STALL_ROWS + record.iteration // 2

@@ -31,7 +31,7 @@ class Room:
 
 
 def is_dask_array(X: Any) -> bool:
-    """Told by its module: dask is not imported for it."""
+    """Whether this is a dask.array, judged by the name of its module: dask need not be imported."""
     return type(X).__name__ == "Array" and type(X).__module__.startswith("dask.array")
 
 

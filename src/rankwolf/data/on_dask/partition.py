@@ -107,7 +107,7 @@ class PartitionTiles(Source):
 
 
 def make_block(data: Any, observed: Any, shape: tuple[int, int], dtype: np.dtype[Any]) -> Block:
-    """Of what Dask's own task made: an array, masked or not, if it is what the dask.array said it would be.
+    """The block of the array, masked or not, that Dask made; an error where it is not what the dask.array declares.
 
     Dask does not look: a block of another width would be read past its end, one of fewer rows would change the shape
     of the result, and of complex numbers only the real parts would be seen.

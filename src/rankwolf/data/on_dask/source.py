@@ -51,7 +51,7 @@ from rankwolf.ground.once import computed_once
 CLIENT_BYTES = 2**30
 # Changes after which the rows are fetched, where they have at most this share of the data's columns.
 FETCH_EVERY, NARROW = 16, 0.25
-# Workers may die in the same pass so often.
+# How often workers may die during one pass before it is given up.
 MOST_ATTEMPTS = 5
 
 
@@ -314,7 +314,7 @@ class OnDask(Source):
         return answer
 
     def _send(self, change: Change, places: Sequence[int] | None, add: bool) -> Any:
-        """Until everybody has obeyed; who is behind is brought up to date first."""
+        """Send an order until every partition has obeyed it; those that are behind are brought up to date first."""
         places = range(len(self._first)) if places is None else places
         for _ in range(MOST_ATTEMPTS):
             answer = self._workers.send(change.label, change.work, change.order, change.parts, places, add)
@@ -353,7 +353,7 @@ class OnDask(Source):
 
 
 def _behind(answers: Sequence[Any]) -> list[tuple[int, int]] | None:
-    """Who is behind; None where nobody is."""
+    """The partitions whose rows are older than the order; None where there are none."""
     late = [answer for answer in answers if isinstance(answer, Behind)]
     return [place for answer in late for place in answer.places] if late else None
 

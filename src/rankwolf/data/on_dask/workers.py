@@ -81,7 +81,7 @@ class Threads(Workers):
         return add_up(answers) if add else answers
 
     def lazy(self, work: Work, order: Order, parts: Parts) -> list[Any]:
-        """Not computed yet."""
+        """One dask.delayed answer for each partition; nothing is computed yet."""
         return self._calls(work, order, parts, range(len(self.first)))
 
     def _calls(self, work: Work, order: Order, parts: Parts, places: Sequence[int]) -> list[Any]:

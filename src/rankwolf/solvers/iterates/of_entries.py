@@ -229,7 +229,7 @@ class AtomicEntries(EntryIterate, AtomicPair[Source, EntryVertex]):
         return vertex
 
     def line(self, data: Source, vertex: EntryVertex) -> tuple[float, float]:
-        """With x = L + S = M − D on Ω."""
+        """From sums of the passes and one entry, with x = L + S = M − D on Ω."""
         t_L, t_S, sums = vertex.t_L, vertex.t_S, self.sums
         here = vertex.observed - vertex.sign * vertex.magnitude  # (L + S) at the entry
         v_squared = t_L**2 * vertex.squared + t_S**2
@@ -239,7 +239,7 @@ class AtomicEntries(EntryIterate, AtomicPair[Source, EntryVertex]):
         return slope, v_squared - 2.0 * v_dot_x + sums.l_squared
 
     def move(self, data: Source, vertex: EntryVertex, gamma: float) -> None:
-        """One pass."""
+        """x ← x + γ(v − x) in one pass."""
         self.atoms.blend(1.0 - gamma, gamma * vertex.t_L, vertex.left, vertex.right, data)
         right = (vertex.t_L * vertex.right).astype(data.dtype)
         place, weight = (vertex.row, vertex.column), vertex.t_S * vertex.sign

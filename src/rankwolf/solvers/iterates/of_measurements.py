@@ -67,7 +67,7 @@ class MeasuredIterate(AtomicPair[Measurements, MeasuredVertex], ShrinkingPair[Me
 
     @property
     def nonzeros(self) -> int:
-        """Of the array."""
+        """How many entries of S are not zero."""
         return int(np.count_nonzero(self.sparse))
 
     def misfit_sums(self, data: Measurements) -> tuple[float, float]:
@@ -101,12 +101,12 @@ class MeasuredIterate(AtomicPair[Measurements, MeasuredVertex], ShrinkingPair[Me
         return vertex
 
     def line(self, data: Measurements, vertex: MeasuredVertex) -> tuple[float, float]:
-        """From the images."""
+        """From A[L], A[S] and the images of the vertex; no product."""
         direction = vertex.image_L + vertex.image_S - self.image_L - self.image_S
         return inner(self.residual, direction), inner(direction, direction)
 
     def directions(self, data: Measurements, vertex: MeasuredVertex) -> tuple[Array, Array]:
-        """From the images."""
+        """From A[L], A[S] and the images of the vertex; no product."""
         a, b, r = vertex.image_L - self.image_L, vertex.image_S - self.image_S, self.residual
         a_dot_b = inner(a, b)
         quadratic = np.array([[inner(a, a), a_dot_b], [a_dot_b, inner(b, b)]])

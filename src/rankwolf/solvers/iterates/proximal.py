@@ -19,8 +19,8 @@ D = TypeVar("D")
 class ProximalPair(ABC, Generic[D]):
     """(L, S), the pair before it, and what is known about them.
 
-    ``step_length`` is 1/L_f. The lower bound is renewed ever less often: each time ``bound_interval``-th of the
-    iterations so far passes by.
+    ``step_length`` is 1/L_f. The lower bound is renewed ever less often: after k iterations, the next
+    time is ⌊k/``bound_interval``⌋ + 1 iterations later.
     """
 
     bound_interval: ClassVar[int]
@@ -40,12 +40,12 @@ class ProximalPair(ABC, Generic[D]):
     @property
     @abstractmethod
     def rank(self) -> int:
-        """Of L."""
+        """The rank of L."""
 
     @property
     @abstractmethod
     def nonzeros(self) -> int:
-        """Of S."""
+        """How many entries of S are not zero."""
 
     @abstractmethod
     def proximal_step(self, problem: WithOracles, data: D, svd_tol: float) -> None:

@@ -183,7 +183,7 @@ class ProximalEntries(ProximalPair[Source]):
 
     @property
     def nonzeros(self) -> int:
-        """Of S."""
+        """How many entries of S are not zero."""
         return self.entries_above
 
     def proximal_step(self, problem: WithOracles, data: Source, svd_tol: float) -> None:
@@ -298,7 +298,7 @@ class ProximalEntries(ProximalPair[Source]):
 
 
 def _given(threshold: float, radius: float) -> float:
-    """A threshold that is tried, whatever the radius."""
+    """``threshold``, whatever the radius: for a threshold that is being tried."""
     return threshold
 
 

@@ -66,12 +66,12 @@ class ProximalMeasured(ProximalPair[Measurements]):
 
     @property
     def rank(self) -> int:
-        """Of L."""
+        """The rank of L."""
         return self.point.low_rank.rank
 
     @property
     def nonzeros(self) -> int:
-        """Of the array."""
+        """How many entries of S are not zero."""
         return int(np.count_nonzero(self.point.sparse))
 
     def proximal_step(self, problem: WithOracles, data: Measurements, svd_tol: float) -> None:
