@@ -16,7 +16,7 @@ import pytest
 
 import rankwolf
 from rankwolf.cli import main
-from rankwolf.cli.common import to_json, whole_file, whole_folder
+from rankwolf.cli.common import to_json, whole_folder
 
 FRAMES = "24"
 
@@ -222,25 +222,6 @@ def test_whole_folder_replaces_only_its_own_names(tmp_path):
         "pictures/new.png",
     ]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-
-def test_whole_file(tmp_path):
-    target = tmp_path / "table.csv"
-
-    def interrupted() -> None:
-        with whole_file(target, force=False) as path:
-            path.write_text("half")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert list(tmp_path.iterdir()) == []
-    with whole_file(target, force=False) as path:
-        assert path.suffix == ".csv"
-        path.write_text("whole")
-    assert target.read_text() == "whole" and [p.name for p in tmp_path.iterdir()] == ["table.csv"]
-    with pytest.raises(ValueError, match="is a folder"), whole_file(tmp_path, force=True):
-        pass
 
 
 def test_json_has_no_nan():

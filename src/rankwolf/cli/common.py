@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankwolf.ground.printable import printable
-from rankwolf.ground.whole import flush, replace, whole, workshop
+from rankwolf.ground.whole import flush, replace, workshop
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -210,16 +210,6 @@ def whole_folder(target: Path, *, force: bool) -> Iterator[Path]:
                 replace(part, target / part.name)
         else:
             os.replace(made, target)
-
-
-@contextlib.contextmanager
-def whole_file(target: Path, *, force: bool) -> Iterator[Path]:
-    """A file name beside ``target`` with the same ending, moved into place when the block ends well."""
-    check_target(target, force)
-    if target.is_dir():
-        raise ValueError(f"The output {str(target)!r} is a folder. Give the name of a file.")
-    with whole(target) as made:
-        yield made
 
 
 def remove(paths: Iterable[Path]) -> None:

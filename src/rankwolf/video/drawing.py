@@ -19,7 +19,6 @@ from rankwolf.video.writing import Sink
 
 T = TypeVar("T")
 
-STYLES = ("signed", "absolute", "cutout")
 MIDDLE_GRAY = 128
 # Frames that are separated together.
 BLOCK_BYTES = 16 * 1024 * 1024

@@ -52,10 +52,6 @@ class Picture:
         frame[self.region] = row.reshape((self.pixels, *self.shape[2:]))
         return frame
 
-    def over_channels(self, row: Array) -> Array:
-        """One number for each pixel of a row: the largest magnitude among its channels."""
-        return np.abs(row) if self.channels == 1 else np.abs(row).reshape(-1, self.channels).max(axis=1)
-
     def pixels_to_frame(self, values: Array, outside: float = 0) -> Array:
         """One number for each pixel as an array (height, width)."""
         return Picture(self.height, self.width, 1, self.region).to_frame(values, outside)

@@ -52,8 +52,6 @@ class PrimalDualState:
     """Iterations of the path at μ = 1."""
     theta: float = 1.0
     """POGM's θ."""
-    last_step: float = nan
-    """POGM's last proximal step."""
     on_path: bool = True
     gamma: float = nan
     """The primal step of the splitting."""
