@@ -25,12 +25,13 @@ QUICK = ("agreement", "memory", "against_the_limit", "time_to_objective", "scali
 def modules() -> dict[str, str]:
     """Name to module, question by question."""
     here = Path(__file__).parent
-    return {
+    found = {
         path.stem: f"benchmarks.{question}.{path.stem}"
         for question in QUESTIONS
         for path in sorted((here / question).glob("*.py"))
         if path.stem not in SHARED
     }
+    return {**found, "ablation": "benchmarks.ablation"}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -62,6 +63,7 @@ def _list(known: dict[str, str]) -> None:
                 first = text.split('"""')[1].strip().splitlines()[0]
                 print(f"  {name:<18} {first}")
         print()
+    print("solver: what each part of the hybrid is worth.\n  ablation           passes without each of them")
 
 
 def _selection(full: bool, only: list[str] | None, words: Sequence[str]) -> None:
