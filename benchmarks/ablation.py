@@ -69,7 +69,7 @@ def matrix(name: str, rho: float, seed: int) -> tuple[data.Array, data.Array | N
     return *data.masked(name, rho, seed), data.DELTA[name]
 
 
-def measure(
+def count_passes(
     results: Results, names: Sequence[str], rhos: Sequence[float], variants: Sequence[str], again: bool
 ) -> None:
     """Every combination that is not there yet."""
@@ -134,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     results = Results(NAME, {"tol": TOL})
     results.rows += (load(NAME) or {"rows": []})["rows"]
     if not chosen.table:
-        measure(results, chosen.data, chosen.rho, chosen.only, chosen.again)
+        count_passes(results, chosen.data, chosen.rho, chosen.only, chosen.again)
     text = report(results.rows)
     print(text)
     if chosen.table:
