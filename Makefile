@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
 
-.PHONY: help demo test lint docs docs-quick dist test-sdist test-matrix test-lowest bench fuzz chaos long-use
+.PHONY: help demo test coverage lint docs docs-quick dist test-sdist test-matrix test-lowest bench fuzz chaos long-use
 .PHONY: test-on-one system-packages clean
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo "make test-sdist       the tests of the sdist, in a fresh environment"
 	@echo "make test-matrix      the tests of the wheel on every Python of MATRIX (3.11 to 3.14) that is found"
 	@echo "make test-lowest      the tests with the lowest versions of the dependencies"
+	@echo "make coverage         the tests, and which lines of the package they never run"
 	@echo "make bench            the measurements that the documents quote"
 	@echo "make fuzz             changed files of every kind that is read, for MINUTES (10)"
 	@echo "make chaos            killed workers and drivers, full disks, signals: TRIES (20) of each"
@@ -36,6 +37,10 @@ demo: $(VENV)/demo.stamp
 
 test: $(VENV)/dev.stamp
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+# Compiled kernels and processes that tests start are not followed: their lines count as missed.
+coverage: $(VENV)/dev.stamp
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --cov=rankwolf --cov-report=term-missing:skip-covered
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check
