@@ -225,7 +225,7 @@ def read(arguments: argparse.Namespace) -> LabelledMatrix:
 
 
 def memory_limit(arguments: argparse.Namespace) -> int | None:
-    """Bytes."""
+    """``--max-memory`` in bytes; None where it was not given."""
     return None if arguments.max_memory is None else parse_size(arguments.max_memory)
 
 

@@ -127,7 +127,7 @@ class Table:
         """A demo is short."""
 
     def record(self, record: Record) -> object:
-        """One row."""
+        """Print the row of one iteration."""
         return None if self._table is None else self._table(record)
 
 

@@ -91,7 +91,7 @@ class FindScale(Task[ScaleSums]):
         return ScaleSums(0.0, np.zeros(self.columns), np.zeros(self.columns), 0.0)
 
     def visit(self, sums: ScaleSums, tile: Any, *rows: Array) -> None:
-        """One tile."""
+        """Compare one tile with the limit, and count by row and column."""
         if isinstance(tile, scipy.sparse.csr_array):
             entries, across = tile.data, np.asarray(tile.indices, np.int64)
             down = np.repeat(np.arange(tile.shape[0]), np.diff(tile.indptr))

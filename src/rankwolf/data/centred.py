@@ -112,13 +112,13 @@ class Centred(Source):
         self.n_threads, self.workspace = self._source.n_threads, self._source.workspace
 
     def use_type(self, dtype: np.dtype[Any]) -> None:
-        """Both change."""
+        """Make tiles of this type from now on, here and in the other source."""
         super().use_type(dtype)
         self._source.use_type(dtype)
         self._units, self._aligned = _along(self._source, self._centre, self._scale), None
 
     def read(self, start: int, stop: int) -> Any:
-        """A tile, changed."""
+        """A tile of the other source, in the new units."""
         return self._changed(self._source.read(start, stop), slice(start, stop))
 
     def read_runs(self, runs: list[tuple[int, int]]) -> Iterator[Any]:

@@ -119,7 +119,7 @@ class SumBothWays(Task[ColumnSums]):
         return ColumnSums(np.zeros(self.width))
 
     def visit(self, sums: ColumnSums, tile: Any, *rows: Array) -> None:
-        """Both ways."""
+        """Measure one tile; add it up along its rows and its columns."""
         *others, across = rows
         measured = self.measure(tile, *others)
         sums.columns += measured.sum(axis=0, dtype=np.float64)

@@ -31,7 +31,7 @@ class RowSliceable(Protocol):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the slices."""
+        """The type of the slices."""
 
     def __getitem__(self, key: slice, /) -> Array: ...
 

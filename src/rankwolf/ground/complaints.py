@@ -36,7 +36,7 @@ def bad(name: str, rule: str, got: object, where: str = "decompose", remedy: str
 
 
 def check_pair(name: str, pair: Any, where: str = "decompose") -> tuple[float, float]:
-    """Two positive numbers."""
+    """The pair as two positive floats."""
     try:
         first, second = pair
     except (TypeError, ValueError):

@@ -32,7 +32,7 @@ class WarmThreshold:
         self._rank = 0
 
     def __call__(self, x: Array, weight: float) -> LowRank:
-        """D_weight(X)."""
+        """D_weight(X) as factors."""
         if x.shape[0] > x.shape[1]:
             return self(x.T, weight).T
         for _ in range(MOST_STEPS):

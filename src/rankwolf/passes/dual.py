@@ -93,7 +93,7 @@ class GramTask(Task[GramSums]):
         sums.waiting += tile.shape[0]
 
     def close(self, sums: GramSums) -> None:
-        """Multiply what waits."""
+        """Multiply the tiles that still wait in the panel."""
         if sums.waiting:
             add_gram(sums.blocks, sums.panel[: sums.waiting])
             sums.waiting = 0
@@ -189,6 +189,6 @@ class MultiplyDual(Task[DualProduct]):
         return DualProduct(np.zeros(DUAL_VALUES), np.zeros(self.block.shape))
 
     def visit(self, sums: DualProduct, tile: Array, *rows: Array) -> None:
-        """One tile."""
+        """Make one tile of Y, and add YᵀY·block."""
         work = dual_tile(tile, rows[0], self.right, self.limit, self.deflation, sums)
         sums.product += work.T @ (work @ self.block)

@@ -40,7 +40,7 @@ class EvaluateFactors(Task[HuberSums]):
         return HuberSums(np.zeros(CLIPPED_VALUES), np.zeros(self.block.shape))
 
     def visit(self, sums: HuberSums, tile: Array, *rows: Array) -> None:
-        """One tile."""
+        """Clip one tile, and add its sums and GᵀG·block."""
         work = clip_tile(tile, rows[0], self.right, self.limit, sums.values)
         if self.block.shape[1]:
             sums.product += work.T @ (work @ self.block)
@@ -72,7 +72,7 @@ class MisfitOfPair(Task[MisfitSums]):
         return MisfitSums()
 
     def visit(self, sums: MisfitSums, tile: Array, *rows: Array) -> None:
-        """One tile."""
+        """Add the misfit of one tile."""
         left, numbers = rows
         sparse = self.sparse[int(numbers[0, 0]) : int(numbers[-1, 0]) + 1].toarray()
         misfit = np.nan_to_num(tile - left @ self.right - sparse, copy=False, nan=0.0)

@@ -48,7 +48,7 @@ class MoveResidual(Task[ResidualSums]):
         return ResidualSums(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, product=np.zeros(self.block.shape))
 
     def visit(self, sums: ResidualSums, tile: Array, *rows: Array) -> None:
-        """Move one tile."""
+        """Move one tile of D, and add its sums and GᵀG·block."""
         residual, left = rows[0], rows[1]
         clipped = np.empty_like(residual)
         rank_one = (self.gain * left[:, 0]).astype(residual.dtype)
@@ -199,7 +199,7 @@ class MeasureExcess(Task[ExcessSums]):
         return ExcessSums()
 
     def visit(self, sums: ExcessSums, tile: Array, *rows: Array) -> None:
-        """One tile."""
+        """Add the excess of one tile."""
         total, count = kernels.excess_over(rows[0], self.threshold)
         sums.add(ExcessSums(total, count))
 

@@ -59,7 +59,7 @@ class Totals:
 
     @classmethod
     def of(cls, lines: int) -> Totals:
-        """Nothing yet."""
+        """Totals of a side with so many lines, all zero."""
         types = (np.float64, np.int64, np.float64, np.int64)
         return cls(*(np.zeros(lines, dtype) for dtype in types))
 
@@ -81,7 +81,7 @@ class Totals:
         self.where[lines] = across + block.indices[places]
 
     def lines(self, observed: Array, name: Any, other: Any) -> list[Line]:
-        """The largest, named."""
+        """The lines with the largest Σ|S|, with their names."""
         order = np.argsort(-self.total, kind="stable")[:LISTED]
         return [
             Line(

@@ -72,7 +72,7 @@ class CollectSparse(Task[SparseTiles]):
         return SparseTiles()
 
     def visit(self, sums: SparseTiles, tile: Any, *rows: Array) -> None:
-        """One tile."""
+        """Threshold one tile."""
         sparse = thresholded(tile, rows[0], self.right, self.threshold, self.shrinks)
         sums.tiles.append(scipy.sparse.csr_array(sparse))
 

@@ -173,7 +173,7 @@ class WithIterate:
         self.solution: Any = None
 
     def __call__(self, record: Record) -> object:
-        """Hand both over."""
+        """Call the function with the record and the pair."""
         solution, self.solution = self.solution, None
         return self._function(record, solution)
 

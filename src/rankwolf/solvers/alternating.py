@@ -59,7 +59,7 @@ class FitRows(Task[RegressionSums]):
         return RegressionSums(np.zeros(CLIPPED_VALUES), np.zeros((rank, rank)), np.zeros(self.probes.shape))
 
     def visit(self, sums: RegressionSums, tile: Any, *rows: Array) -> None:
-        """One sparse tile."""
+        """Fit the rows of one sparse tile, then add its sums."""
         left, weights = rows[0], self.problem
         if left.shape[1]:
             kernels.fit_stored_rows(
@@ -101,7 +101,7 @@ class MeasureAtoms(Task[AtomSums]):
         return AtomSums(np.zeros(count), np.zeros(count))
 
     def visit(self, sums: AtomSums, tile: Any, *rows: Array) -> None:
-        """One sparse tile."""
+        """Write Gv for the rows of one sparse tile, and measure the atoms there."""
         left, images = rows
         images[...] = clip_tile(tile, left, self.right_t, self.limit) @ self.probes
         squares = np.square(images, dtype=np.float64)

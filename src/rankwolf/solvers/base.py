@@ -98,7 +98,7 @@ class Solver(ABC, Generic[P, State]):
 
     @abstractmethod
     def init(self, problem: P, data: Any, rng: np.random.Generator) -> State:
-        """The starting point."""
+        """The state that the first step begins with, usually at L = S = 0; may make passes."""
 
     def init_at(self, problem: P, data: Any, rng: np.random.Generator, start: Any) -> State:
         """A pair (L, S) that the user gave as the starting point, for methods that can begin anywhere."""

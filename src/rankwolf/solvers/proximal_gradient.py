@@ -79,7 +79,7 @@ class Ista(ProximalGradient):
     name = "ista"
 
     def next_momentum(self, momentum: Momentum, grew: bool) -> Momentum:
-        """None."""
+        """ISTA has none: as it is."""
         return momentum
 
 

@@ -95,7 +95,7 @@ class PartitionTiles(Source):
         self.first, self._block = first, block
 
     def read(self, start: int, stop: int) -> Array:
-        """A tile."""
+        """Rows of the block, in the solver's type."""
         return self.read_user(slice(start, stop))
 
     def read_user(self, rows: slice | Array, columns: slice | Array = slice(None)) -> Array:
@@ -190,7 +190,7 @@ class RunTask:
         return size_of(vars(self))
 
     def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Any) -> Any:
-        """The sums."""
+        """Run the task over the tiles of the partition; its sums."""
         rows = list(arrays)
         for place, array in zip(self.places, part or (), strict=True):
             rows.insert(place, array)
@@ -204,7 +204,7 @@ class MapRows:
     function: Callable[..., Array]
 
     def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Any) -> None:
-        """Nothing to answer."""
+        """Change the last array in place."""
         arrays[-1] = np.ascontiguousarray(self.function(*arrays[:-1]))
 
 
@@ -212,7 +212,7 @@ class NumberRows:
     """Row numbers of the whole matrix."""
 
     def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Any) -> None:
-        """Nothing to answer."""
+        """Write the numbers into the array."""
         arrays[0] = np.arange(tiles.first, tiles.first + tiles.shape[0])[:, None]
 
 
@@ -237,7 +237,7 @@ class PlaceRows:
     """The arrays become what was sent for this partition."""
 
     def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Any) -> None:
-        """Nothing to answer."""
+        """Copy what was sent into the arrays."""
         arrays[:] = [np.array(array) for array in part]
 
 
@@ -257,5 +257,5 @@ class TurnRows:
     dtype: str
 
     def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Array) -> None:
-        """Nothing to answer."""
+        """Overwrite the second array."""
         arrays[1] = np.ascontiguousarray(arrays[0] @ part, self.dtype)

@@ -122,7 +122,7 @@ class OnDask(Source):
         _ = self._workers
 
     def use_type(self, dtype: np.dtype[Any]) -> None:
-        """Tell the workers."""
+        """Make tiles of this type from now on, on the workers too."""
         super().use_type(dtype)
         self._workers.dtype = dtype
 

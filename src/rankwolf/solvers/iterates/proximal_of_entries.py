@@ -118,7 +118,7 @@ class Shrink(Task[StepSums]):
         return StepSums()
 
     def visit(self, sums: StepSums, tile: Array, *rows: Array) -> None:
-        """One tile."""
+        """Threshold one tile of S⁺, and add its sums."""
         left, sparse = rows
         sparse[...] = l1.soft_threshold(sparse, self.threshold)
         sums.collect(kernels.misfit(tile, left @ self.right, sparse))
