@@ -153,46 +153,40 @@ def test_only_false_stops(answer):
     assert fit.iterations == 4
 
 
-def test_a_callbacks_false_counts_when_a_promised_gap_is_not_proved(monkeypatch):
+class Boasting(FrankWolfeThresholding):
+    """FW-T that promises a gap of zero, always or after one iteration."""
+
+    def __init__(self, after=None):
+        super().__init__()
+        self.after = after
+
+    def report(self, problem, state):
+        report = super().report(problem, state)
+        boasts = self.after is None or state.iteration == self.after
+        return replace(report, lower_bound=report.objective) if boasts else report
+
+
+def test_a_callbacks_false_counts_when_a_promised_gap_is_not_proved():
     """The solver promises a gap of zero, the proof fails, and the callback wants to stop: it stops."""
-    monkeypatch.setattr(
-        FrankWolfeThresholding, "report",
-        lambda self, problem, state, report=FrankWolfeThresholding.report: replace(
-            report(self, problem, state), lower_bound=report(self, problem, state).objective
-        ),
-    )  # fmt: skip
-    fit = run("fw-t", tol=1e-6, max_iter=50, callback=lambda record: record.iteration < 2)
+    fit = run(Boasting(), tol=1e-6, max_iter=50, callback=lambda record: record.iteration < 2)
     assert fit.status is rw.Status.CALLBACK
     assert fit.iterations == 2
     assert fit.relative_gap > 1e-3, "and the promise is not what is reported"
 
 
-def test_a_promise_that_is_not_kept_does_not_end_a_run(monkeypatch):
-    monkeypatch.setattr(
-        FrankWolfeThresholding, "report",
-        lambda self, problem, state, report=FrankWolfeThresholding.report: replace(
-            report(self, problem, state), lower_bound=report(self, problem, state).objective
-        ),
-    )  # fmt: skip
+def test_a_promise_that_is_not_kept_does_not_end_a_run():
     M = data()
-    fit = run("fw-t", M, tol=2e-2, max_iter=2000)
+    fit = run(Boasting(), M, tol=2e-2, max_iter=2000)
     assert fit.status is rw.Status.GAP_REACHED
     lower, upper, _ = reference.optimum(M, np.ones(M.shape, bool), fit.lambdas)
     assert fit.objective - fit.gap <= upper
     assert fit.objective <= lower * (1 + 2.05e-2)
 
 
-def test_a_promise_that_is_not_kept_is_forgotten(monkeypatch):
+def test_a_promise_that_is_not_kept_is_forgotten():
     """One false bound does not make every later gap look small: after the proof that fails, what is proved counts."""
-    original = FrankWolfeThresholding.report
-
-    def boasts_once(self, problem, state):
-        report = original(self, problem, state)
-        return replace(report, lower_bound=report.objective) if state.iteration == 4 else report
-
     honest = run("fw-t", tol=1e-6, max_iter=9)
-    monkeypatch.setattr(FrankWolfeThresholding, "report", boasts_once)
-    fit = run("fw-t", tol=1e-6, max_iter=9)
+    fit = run(Boasting(after=4), tol=1e-6, max_iter=9)
     assert fit.history[3].gap == 0.0
     for record, expected in zip(fit.history[4:], honest.history[4:], strict=True):
         assert record.gap == pytest.approx(expected.gap, rel=0.5)
@@ -217,16 +211,17 @@ def test_no_progress_where_the_precision_ends(method, dtype):
     assert fit.relative_gap < 1e-5
 
 
-def test_not_finite(monkeypatch):
-    """No input that passes the checks is known to end so; a solver with a fault would."""
-    original = Fista.report
+class Faulty(Fista):
+    """FISTA whose objective is lost in the third iteration."""
 
-    def faulty(self, problem, state):
-        report = original(self, problem, state)
+    def report(self, problem, state):
+        report = super().report(problem, state)
         return replace(report, objective=np.nan) if state.iteration == 3 else report
 
-    monkeypatch.setattr(Fista, "report", faulty)
-    fit = run("fista", tol=0.0)
+
+def test_not_finite():
+    """No input that passes the checks is known to end so; a solver with a fault would."""
+    fit = run(Faulty(), tol=0.0)
     assert fit.status is rw.Status.NOT_FINITE
     assert fit.iterations == 3
 

@@ -2,8 +2,8 @@
 
 The earlier commit (``--commit``) is checked out into a temporary folder. Two processes hold the same matrix, one with
 each code, and make one step after the other in turn, so that a slow phase of the machine meets both; while one works,
-the other waits. Shown are the median ratio of the seconds a pass (a step may take two) and how far the two objectives
-are apart after every step.
+the other waits. Shown are the median ratio of the seconds a pass (a step may take two), the same of the seconds of the
+processors, which other work on the machine changes less, and how far the two objectives are apart after every step.
 
 The hybrid is compared from the same cold start, without a sample and without the path, and with one step of the rows in
 a pass, as the earlier one had: then both do the same. ``hybrid as it is`` has its own start, rank and row steps, and
@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -75,13 +75,23 @@ with source.one_blas_thread():
     state = solver.init(problem, source, np.random.default_rng(0))
     print(json.dumps(source.passes), flush=True)
     for _ in sys.stdin:
-        before, started = source.passes, time.perf_counter()
+        before, started, worked = source.passes, time.perf_counter(), time.process_time()
         state = solver.step(problem, source, state)
-        seconds = time.perf_counter() - started
+        seconds, processor = time.perf_counter() - started, time.process_time() - worked
         report = solver.report(problem, state)
         passes = source.passes - before
-        print(json.dumps([seconds, passes, report.objective, report.rank]), flush=True)
+        print(json.dumps([seconds, processor, passes, report.objective, report.rank]), flush=True)
 """
+
+
+class Step(NamedTuple):
+    """What a worker says after a step. ``processor`` are seconds of all its threads."""
+
+    seconds: float
+    processor: float
+    passes: int
+    objective: float
+    rank: int
 
 
 class Worker:
@@ -99,13 +109,12 @@ class Worker:
         assert self._process.stdout is not None
         return json.loads(self._process.stdout.readline())
 
-    def step(self) -> tuple[float, int, float, int]:
-        """Seconds, passes, the objective and the rank."""
+    def step(self) -> Step:
+        """Make one."""
         assert self._process.stdin is not None
         self._process.stdin.write("step\n")
         self._process.stdin.flush()
-        seconds, passes, objective, rank = self._answer()
-        return seconds, passes, objective, rank
+        return Step(*self._answer())
 
     def end(self) -> None:
         assert self._process.stdin is not None
@@ -147,22 +156,27 @@ def compare(old_tree: Path, dataset: str, case: str, steps: int, warm: int, thre
             rows.append((found[0], found[1]))
         for worker in workers:
             worker.end()
-    timed = rows[warm:]
-    a_pass = [
-        [seconds / max(1, passes) for seconds, passes, _, _ in side] for side in zip(*timed, strict=True)
-    ]
-    ratios = [new / old for old, new in zip(*a_pass, strict=True)]
+    old, new = zip(*rows, strict=True)
     return {
         "data": dataset,
         "case": case,
-        "old_ms": 1e3 * median(a_pass[0]),
-        "new_ms": 1e3 * median(a_pass[1]),
-        "ratio": median(ratios),
-        "ratio_of_medians": median(a_pass[1]) / median(a_pass[0]),
-        "passes": [sum(row[side][1] for row in rows) for side in (0, 1)],
-        "ranks": [rows[-1][side][3] for side in (0, 1)],
-        "difference": max(abs(new[2] / old[2] - 1.0) for old, new in rows),
+        "old_ms": 1e3 * median(step.seconds / max(1, step.passes) for step in old[warm:]),
+        "new_ms": 1e3 * median(step.seconds / max(1, step.passes) for step in new[warm:]),
+        "ratio": _ratio(old[warm:], new[warm:], "seconds"),
+        "processor_ratio": _ratio(old[warm:], new[warm:], "processor"),
+        "passes": [sum(step.passes for step in side) for side in (old, new)],
+        "ranks": [old[-1].rank, new[-1].rank],
+        "difference": max(abs(b.objective / a.objective - 1.0) for a, b in zip(old, new, strict=True)),
     }
+
+
+def _ratio(old: Sequence[Step], new: Sequence[Step], kind: str) -> float:
+    """The median of new/old a pass, over pairs of steps that were made one after the other."""
+    ratios = [
+        (getattr(b, kind) / max(1, b.passes)) / (getattr(a, kind) / max(1, a.passes))
+        for a, b in zip(old, new, strict=True)
+    ]
+    return float(median(ratios))
 
 
 def report(rows: Sequence[Row]) -> str:
@@ -173,13 +187,24 @@ def report(rows: Sequence[Row]) -> str:
             f"{row['old_ms']:.1f}",
             f"{row['new_ms']:.1f}",
             f"{row['ratio']:.3f}" + ("" if row["ratio"] <= AIM else f" > {AIM}"),
+            f"{row['processor_ratio']:.3f}",
             " / ".join(map(str, row["passes"])),
             " / ".join(map(str, row["ranks"])),
             f"{row['difference']:.1e}",
         )
         for row in rows
     ]
-    head = ("data", "solver", "old ms", "new ms", "new/old", "passes", "rank", "objectives differ by")
+    head = (
+        "data",
+        "solver",
+        "old ms",
+        "new ms",
+        "new/old",
+        "processor",
+        "passes",
+        "rank",
+        "objectives differ by",
+    )
     return table(head, lines)
 
 
@@ -198,7 +223,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for case in chosen.only:
                 row = compare(tree, dataset, case, chosen.steps, chosen.warm, chosen.threads)
                 results.add(row)
-                print(f"{dataset} {case}: {row['ratio']:.3f}, {row['difference']:.1e}", flush=True)
+                print(
+                    f"{dataset} {case}: {row['ratio']:.3f} ({row['processor_ratio']:.3f}), {row['difference']:.1e}",
+                    flush=True,
+                )
     print(report(results.rows))
 
 

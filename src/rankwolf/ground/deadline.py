@@ -53,7 +53,7 @@ class Deadline:
 
     def check(self) -> None:
         """Raise :class:`TimeUp` when the time is up."""
-        if self.passed:
+        if self._end != inf and self.passed:
             raise TimeUp
 
     def leave_out(self, seconds: float) -> None:
