@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # for type checkers and editors; a test compares these with the table below
     from rankwolf import problem, sensing, solvers, video
     from rankwolf.api.decompose import decompose
+    from rankwolf.api.path import Path, PathPoint, path
     from rankwolf.api.recover import recover
     from rankwolf.api.select import DeltaSearch, select_delta
     from rankwolf.ground.complaints import RankwolfWarning
@@ -27,6 +28,8 @@ _HOMES = {
     "DeltaSearch": "rankwolf.api.select",
     "LowRank": "rankwolf.ground.low_rank",
     "RankwolfWarning": "rankwolf.ground.complaints",
+    "Path": "rankwolf.api.path",
+    "PathPoint": "rankwolf.api.path",
     "Record": "rankwolf.result",
     "RobustPCA": "rankwolf.tables.robust_pca",
     "SparsePart": "rankwolf.result",
@@ -35,6 +38,7 @@ _HOMES = {
     "decompose": "rankwolf.api.decompose",
     "load": "rankwolf.result",
     "problem": "rankwolf",
+    "path": "rankwolf.api.path",
     "recover": "rankwolf.api.recover",
     "select_delta": "rankwolf.api.select",
     "sensing": "rankwolf",
@@ -48,6 +52,8 @@ __all__ = [
     "Decomposition",
     "DeltaSearch",
     "LowRank",
+    "Path",
+    "PathPoint",
     "RankwolfWarning",
     "Record",
     "RobustPCA",
@@ -57,6 +63,7 @@ __all__ = [
     "callbacks",
     "decompose",
     "load",
+    "path",
     "problem",
     "recover",
     "select_delta",

@@ -123,3 +123,21 @@ def _share(cells: Array, threshold: float) -> str:
     seen = np.isfinite(cells)
     count = int(np.count_nonzero(np.abs(cells[seen]) > threshold))
     return f"{count:,} beyond {threshold:g}"
+
+
+def path(found: Any, ax: Any = None) -> Any:
+    """Rank against δ on the left axis; the residual and the share of S on the right one."""
+    ax = new_axes() if ax is None else ax
+    deltas = found.deltas
+    ax.plot(deltas, found.ranks, "o-", color="tab:blue", markersize=4, label="rank of L")
+    ax.set(xscale="log", xlabel="δ", ylabel="rank of L", title="the path")
+    ax.invert_xaxis()
+    shares = ax.twinx()
+    residuals = [point.residual for point in found.points]
+    in_sparse = [point.share for point in found.points]
+    shares.plot(deltas, residuals, ".--", color="tab:gray", label="residual, share of ‖M‖")
+    shares.plot(deltas, in_sparse, ".:", color="tab:red", label="entries in S, share")
+    shares.set_ylim(0.0, 1.0)
+    handles = [*ax.get_legend_handles_labels()[0], *shares.get_legend_handles_labels()[0]]
+    ax.legend(handles=handles, loc="best")
+    return ax

@@ -8,16 +8,19 @@ from typing import Any
 import numpy as np
 
 from rankwolf.api.settings import check_checkpoint, check_scale, check_settings, choose_solver
+from rankwolf.api.warm import check_start, make_start
 from rankwolf.data import Source
 from rankwolf.data.open import check_source, open_source
 from rankwolf.ground.complaints import bad, check_choice, check_number, check_rng, check_size
 from rankwolf.ground.deadline import Deadline
+from rankwolf.ground.low_rank import LowRank
 from rankwolf.problem import NoiseBounded, Penalized, Problem
 from rankwolf.result import Decomposition
 from rankwolf.result.doubts import quietly, warned
 from rankwolf.run.loop import solve
 from rankwolf.run.progress import Callback
 from rankwolf.solvers import Solver
+from rankwolf.solvers.base import Start
 from rankwolf.weights.descent import noise_weights
 from rankwolf.weights.paper import paper_weights
 
@@ -40,6 +43,7 @@ def decompose(
     method: str | Solver[Any, Any] = "auto",
     tol: float = 1e-3,
     stop: str = "gap",
+    start: Decomposition | LowRank | Start | None = None,
     max_iter: int = 1000,
     max_seconds: float | None = None,
     callback: Callback | None = None,
@@ -93,6 +97,9 @@ def decompose(
     tol, stop : float, {"gap", "paper"}
         ``"gap"``: the certified relative distance to the optimum is at most ``tol``. ``"paper"``: the objective changed
         by at most ``tol``, relatively, in five iterations in a row.
+    start : Decomposition, optional
+        An earlier result, of the same matrix or of its first rows: the run goes on from its L, which saves most of the
+        passes where little has changed. Its weights may have been others. For ``"hybrid"`` and ``"als"``.
     max_iter, max_seconds : int, float
         Limits; the result says whether one of them ended the run. The time is kept to within a pass over the data or
         two seconds, from the call to the return.
@@ -157,6 +164,7 @@ def decompose(
     limit = None if max_memory is None else check_size("max_memory", max_memory)
     source = open_source(X, observed, settings.threads, implicit, limit)
     solver = choose_solver(method, settings.form if epsilon is None else NoiseBounded, source.kind)
+    check_start(start, solver)
     asked = {**settings.asked, "weight": share}
     kept = check_checkpoint(checkpoint, checkpoint_every, resume, solver, asked)
     saved = None if kept is None else kept.saved
@@ -182,7 +190,8 @@ def decompose(
         problem = Penalized(*paper_weights(source, settings.delta))
     if epsilon is None:
         check_scale(problem, source.summary.norm)
-    return solve(problem, source, solver, settings.stopping, callback, generator, kept, deadline)
+    begin = None if start is None or saved is not None else make_start(start, source, problem, generator)
+    return solve(problem, source, solver, settings.stopping, callback, generator, kept, deadline, begin)
 
 
 # For callers that look at the doubts themselves (:func:`rankwolf.result.doubts.doubts`).

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rankwolf.tables.scaling import Scaling
 
 KINDS = ("npy", "npz", "mat", "mat73", "csv", "tsv", "parquet", "hdf5", "zarr")
-LOW_RANK, OUTLIERS = "low_rank", "outliers"
+LOW_RANK, OUTLIERS, RESULT = "low_rank", "outliers", "result.npz"
 # With one of these a spreadsheet takes the text of a cell for a formula.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -59,14 +59,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="FOLDER", help="where the results go"
     )
-    _add_reading(parser)
+    add_reading_options(parser)
     _add_solving(parser)
     _add_writing(parser)
     add_force_option(parser)
     add_output_options(parser)
 
 
-def _add_reading(parser: argparse.ArgumentParser) -> None:
+def add_reading_options(parser: argparse.ArgumentParser) -> None:
+    """How the input is read."""
     group = parser.add_argument_group("reading")
     group.add_argument(
         "--index",
@@ -124,6 +125,13 @@ def _add_solving(parser: argparse.ArgumentParser) -> None:
         help="fit the low-rank part again without shrinkage, and call what is beyond 3.29 standard deviations of the "
         "noise an outlier (default); with --no-refit both parts are those of the convex problem, and the sparse part "
         "holds what is beyond its weight, about one in twenty entries of pure noise",
+    )
+    group.add_argument(
+        "--start",
+        type=Path,
+        metavar="RESULT",
+        help="begin at an earlier result of the same matrix or of its first rows: a folder that this command wrote, or "
+        "its result.npz",
     )
     add_solving_options(group)
 
@@ -235,6 +243,7 @@ def solve(source: Source, arguments: argparse.Namespace, bars: Bars) -> Decompos
 
     return decompose_quietly(
         source,
+        start=earlier_result(arguments),
         lambdas=arguments.lambdas,
         noise=arguments.noise,
         delta=parse_delta(arguments.delta),
@@ -246,6 +255,16 @@ def solve(source: Source, arguments: argparse.Namespace, bars: Bars) -> Decompos
         n_threads=arguments.threads,
         **checkpoint_of(arguments),
     )
+
+
+def earlier_result(arguments: argparse.Namespace) -> Decomposition | None:
+    """What --start names."""
+    from rankwolf.result.saving import load
+
+    place: Path | None = arguments.start
+    if place is None:
+        return None
+    return load(place / RESULT if place.is_dir() else place, max_memory=memory_limit(arguments))
 
 
 def refits(arguments: argparse.Namespace) -> bool:
@@ -292,7 +311,7 @@ def write_parts(
                 scaling.stretched_parts(fit.sparse.parts()),
             ),
         ]
-    fit.save(folder / "result.npz", with_sparse=False)
+    fit.save(folder / RESULT, with_sparse=False)
     return {path.name for path in paths}
 
 

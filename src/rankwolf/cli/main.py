@@ -31,7 +31,7 @@ from typing import Any, NoReturn
 from rankwolf import __version__
 from rankwolf.ground.printable import printable
 
-COMMANDS = ("demo", "separate", "decompose", "score")
+COMMANDS = ("demo", "separate", "decompose", "path", "score")
 
 DONE, BAD_INPUT, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 2, 130, 141, 143
 

@@ -7,7 +7,7 @@ import os
 import time
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from math import inf
+from math import inf, nan
 from typing import Any
 
 from rankwolf import plots
@@ -113,6 +113,8 @@ class Decomposition:
     history: tuple[Record, ...]
     noise_scale: float | None = None
     """σ, the standard deviation of M − L apart from outliers: of a refit, or measured for ``delta="auto"``."""
+    residual: float = nan
+    """‖P_Ω(L + S − M)‖_F, or ‖A[L + S] − b‖; of a refit, over the entries that are no outliers."""
     source: Source | None = field(default=None, repr=False, compare=False)
     """Where the entries are; None for measurements, and for a result that was loaded."""
 
@@ -159,6 +161,7 @@ class Decomposition:
             passes=source.passes,
             seconds=self.seconds + time.perf_counter() - started,
             noise_scale=found.sigma,
+            residual=found.misfit_squared**0.5,
         )
 
     @property
@@ -228,6 +231,7 @@ class Decomposition:
             "iterations": self.iterations,
             "passes": self.passes,
             "noise_scale": self.noise_scale,
+            "residual": self.residual,
         }
 
     def save(self, path: str | os.PathLike[str], *, with_sparse: bool = True) -> None:

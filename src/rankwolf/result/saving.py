@@ -46,6 +46,7 @@ def save(fit: Decomposition, path: Name, with_sparse: bool) -> None:
         "pair": fit.problem.pair,
         "nonzeros": fit.sparse.nonzeros,
         "noise_scale": fit.noise_scale,
+        "residual": fit.residual,
     }
     rows = [asdict(record) for record in fit.history]
     arrays: dict[str, Any] = {
@@ -103,6 +104,7 @@ def _decomposition(archive: Archive) -> Decomposition:
         problem=FORMS[settings.get("form", FORMS.__contains__)](*settings.get("pair", _is_pair)),
         history=_history(archive, names),
         noise_scale=settings.get("noise_scale", lambda found: found is None or _is_not_negative(found)),
+        residual=settings.get("residual", _is_number),
     )
 
 

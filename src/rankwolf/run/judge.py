@@ -27,10 +27,11 @@ from rankwolf.solvers.base import MeasuredSolution, Solution
 
 @dataclass(frozen=True)
 class Assessment:
-    """L and S as the user sees them, their objective with the true norms, and a lower bound on the optimum."""
+    """L and S as the user sees them, their misfit and objective with the true norms, and a bound on the optimum."""
 
     low_rank: LowRank
     sparse: SparsePart
+    misfit_squared: float
     objective: float
     certificate: Certificate
 
@@ -73,14 +74,14 @@ def _(
         certificate, sums = certify(problem, source, solution.low_rank, clip, solution.deflation, rng, goal)
     if clip != solution.threshold:
         sums = evaluate(source, solution.low_rank, solution.threshold)
-    objective, nonzeros = _evaluate(problem, source, solution, sums)
+    squared, objective, nonzeros = _evaluate(problem, source, solution, sums)
     low_rank = source.as_user_sees(solution.low_rank)
     sparse: SparsePart
     if solution.sparse is None:
         sparse = sparse_part_of(source, low_rank, solution.threshold, nonzeros)
     else:
         sparse = StoredSparse(solution.sparse.T.tocsr() if source.transposed else solution.sparse)
-    return Assessment(low_rank, sparse, objective, certificate)
+    return Assessment(low_rank, sparse, squared, objective, certificate)
 
 
 @assess.register(Measurements)
@@ -112,7 +113,7 @@ def _(
         )
     else:
         certificate = certify_measured(problem, data, (solution.dual, residual), rng, goal)
-    return Assessment(low_rank, StoredSparse(scipy.sparse.csr_array(sparse)), objective, certificate)
+    return Assessment(low_rank, StoredSparse(scipy.sparse.csr_array(sparse)), squared, objective, certificate)
 
 
 def loose_certificate(
@@ -134,12 +135,14 @@ def solution_at_zero(data: Any, problem: Problem) -> Any:
     return Solution(zero, threshold, clip=threshold or inf)
 
 
-def _evaluate(problem: Problem, source: Source, solution: Solution, sums: ClippedSums) -> tuple[float, int]:
-    """The objective of the pair that is returned, with the true norms, and ‖S‖₀."""
+def _evaluate(
+    problem: Problem, source: Source, solution: Solution, sums: ClippedSums
+) -> tuple[float, float, int]:
+    """‖P_Ω(L + S − M)‖², the objective of the pair that is returned, with the true norms, and ‖S‖₀."""
     low_rank = solution.low_rank
     if solution.sparse is None:
         squared, s_norm, nonzeros = sums.g_squared, sums.s_norm, sums.nonzeros
     else:
         squared = misfit_of_pair(source, low_rank, solution.sparse)
         s_norm, nonzeros = float(np.sum(np.abs(solution.sparse.data))), int(solution.sparse.nnz)
-    return problem.objective(squared, low_rank.nuclear_norm, s_norm), nonzeros
+    return squared, problem.objective(squared, low_rank.nuclear_norm, s_norm), nonzeros

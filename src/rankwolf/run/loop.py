@@ -183,6 +183,7 @@ class Run:
             method=self.solver.name,
             problem=self.problem,
             history=self._history(assessment, gap, relative_gap),
+            residual=assessment.misfit_squared**0.5,
             source=self.data if isinstance(self.data, Source) else None,
         )
 

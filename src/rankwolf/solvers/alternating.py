@@ -24,7 +24,7 @@ from rankwolf.ground.low_rank import LowRank
 from rankwolf.oracles.nuclear import orthonormal_against
 from rankwolf.passes import CLIPPED_VALUES, ClippedSums, Deflation, clip_tile, with_entries
 from rankwolf.problem import Certificate, Penalized
-from rankwolf.solvers.base import MADE_AGAIN, Report, Solution, Solver
+from rankwolf.solvers.base import MADE_AGAIN, Report, Solution, Solver, Start
 
 PROBES = 8
 # Newton steps for a row while the other factor moves on anyway.
@@ -146,6 +146,17 @@ class Alternating(Solver[Penalized, AlternatingState]):
 
     def init(self, problem: Penalized, source: Source, rng: np.random.Generator) -> AlternatingState:
         """L = 0."""
+        return self._begin(problem, source, rng, np.zeros((source.shape[1], 0)))
+
+    def init_at(
+        self, problem: Penalized, source: Source, rng: np.random.Generator, given: Start
+    ) -> AlternatingState:
+        """V of an earlier L, and the rows that fit it."""
+        return self._begin(problem, source, rng, given.right)
+
+    def _begin(
+        self, problem: Penalized, source: Source, rng: np.random.Generator, right: Array
+    ) -> AlternatingState:
         if not isinstance(source, SparseObserved):
             raise ValueError(
                 "The method 'als' is for a sparse matrix of observed entries. Give another method."
@@ -153,7 +164,11 @@ class Alternating(Solver[Penalized, AlternatingState]):
         m, n = source.shape
         probes = np.linalg.qr(rng.standard_normal((n, min(PROBES, n))))[0]
         state = AlternatingState(
-            np.zeros((m, 0), source.dtype), np.zeros((n, 0), source.dtype), source.by_columns(), probes, rng
+            np.zeros((m, right.shape[1]), source.dtype),
+            np.ascontiguousarray(right, source.dtype),
+            source.by_columns(),
+            probes,
+            rng,
         )
         for _ in range(3):  # the first directions should be worth their columns
             self._fit_rows(problem, source, state)

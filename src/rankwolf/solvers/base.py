@@ -75,6 +75,24 @@ class MeasuredSolution:
     dual: Array
 
 
+@dataclass(frozen=True)
+class Start:
+    """Where a run on entries begins: L = U Vᵀ as the source sees it.
+
+    ``left`` is row-aligned; without it, rows are fitted to ``right`` first. ``lambda_L`` is the weight at which that L
+    was an optimum, if it was one of weights.
+    """
+
+    right: Array
+    lambda_L: float | None = None
+    left: Any = None
+
+    @property
+    def without_rows(self) -> Start:
+        """What is worth keeping for long: V alone."""
+        return Start(self.right, self.lambda_L)
+
+
 P = TypeVar("P", bound=Problem)
 State = TypeVar("State")
 
@@ -101,8 +119,13 @@ class Solver(ABC, Generic[P, State]):
         """The state that the first step begins with, usually at L = S = 0; may make passes."""
 
     def init_at(self, problem: P, data: Any, rng: np.random.Generator, start: Any) -> State:
-        """A pair (L, S) that the user gave as the starting point, for methods that can begin anywhere."""
+        """A point that the user gave, for methods that can begin anywhere: a :class:`Start`, or (L, S) as arrays."""
         raise ValueError(f"The method {self.name!r} begins at L = S = 0 and takes no start.")
+
+    @property
+    def takes_start(self) -> bool:
+        """Whether a run on entries may begin at a :class:`Start`."""
+        return type(self).init_at is not Solver.init_at and "measurements" not in self.takes
 
     @abstractmethod
     def step(self, problem: P, data: Any, state: State) -> State:

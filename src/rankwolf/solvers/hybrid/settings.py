@@ -72,6 +72,8 @@ class HybridSettings:
     path_passes: int = 30
     # Where weights are looked for that meet a bound, a level's gap is also at most this share of what they are off.
     path_share: float = 0.3
+    # An L that was given, and was no optimum of weights, is taken for one at this share of ‖P_Ω M‖_F.
+    warm_share: float = 1e-3
     # Whether a level starts where the line through the ends of the last two leads.
     predicts: bool = True
 

@@ -12,11 +12,11 @@ from rankwolf.ground.low_rank import LowRank
 from rankwolf.oracles.nuclear import orthonormal_against
 from rankwolf.passes import Deflation, evaluate
 from rankwolf.problem import Certificate, Found, NoiseBounded, Past, Penalized, Problem
-from rankwolf.solvers.base import Report, Solution, Solver
+from rankwolf.solvers.base import Report, Solution, Solver, Start
 from rankwolf.solvers.hybrid.pace import Pace
 from rankwolf.solvers.hybrid.path import advance, ritz_bound
 from rankwolf.solvers.hybrid.settings import HybridSettings
-from rankwolf.solvers.hybrid.start import start
+from rankwolf.solvers.hybrid.start import start, start_from
 from rankwolf.solvers.hybrid.state import HybridState, Level, Point
 from rankwolf.solvers.hybrid.sweep import HybridSums
 from rankwolf.solvers.momentum import Momentum
@@ -54,6 +54,12 @@ class Hybrid(Solver[Problem, HybridState]):
     def init(self, problem: Problem, source: Source, rng: np.random.Generator) -> HybridState:
         """A point on the way: see :mod:`rankwolf.solvers.hybrid.start`."""
         return start(problem, source, rng, self.settings)
+
+    def init_at(
+        self, problem: Problem, source: Source, rng: np.random.Generator, given: Start
+    ) -> HybridState:
+        """At V of an earlier L, to which the first pass fits the rows."""
+        return start_from(given, problem, source, rng, self.settings)
 
     def step(self, problem: Problem, source: Source, state: HybridState) -> HybridState:
         """One pass, or a few where it overshot."""

@@ -7,10 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from rankwolf.data import InMemory, Source
+from rankwolf.oracles.nuclear import orthonormal_against
 from rankwolf.problem import Problem
+from rankwolf.solvers.base import Start
 from rankwolf.solvers.hybrid.path import advance, begin, relative_gap
 from rankwolf.solvers.hybrid.settings import HybridSettings
 from rankwolf.solvers.hybrid.state import HybridState
+from rankwolf.solvers.hybrid.step import diagonalized
 
 
 def start(
@@ -43,4 +46,25 @@ def solve_roughly(
         advance(problem, source, state, settings)
         if relative_gap(problem, state) <= settings.sample_gap:
             break
+    return state
+
+
+def start_from(
+    given: Start, problem: Problem, source: Source, rng: np.random.Generator, settings: HybridSettings
+) -> HybridState:
+    """An earlier L, one step down the path from where that was an optimum, or at the weights themselves.
+
+    Of an L that was no optimum of weights, the place on the path is not known: it is taken to be far down.
+    """
+    known = settings.warm_share * source.summary.norm if given.lambda_L is None else given.lambda_L
+    weights = problem.top(known / settings.path_step, max(source.shape))
+    right, turn = diagonalized(given.right)
+    leading = np.linalg.qr(right)[0]
+    n, r = right.shape
+    count = min(max(settings.least_probes, int(settings.probe_share * r)), n - min(r, n))
+    fresh = orthonormal_against(rng.standard_normal((n, count)), leading, rng)
+    basis = np.hstack([leading, fresh]).astype(source.dtype)
+    state = HybridState.at(source, weights, right.astype(source.dtype), basis, rng, settings)
+    if given.left is not None:
+        state.rows, state.turn = given.left, turn.astype(source.dtype)
     return state

@@ -100,6 +100,11 @@ class HybridState:
         )
 
     @property
+    def has_rows(self) -> bool:
+        """Whether U is known; before the first pass it is that of a given L, or none."""
+        return not self.first or self.turn.shape[0] > 0
+
+    @property
     def evaluated(self) -> Point:
         """The best point; there is one after the first step."""
         if self.point is None:

@@ -78,7 +78,7 @@ def _plan(problem: Penalized, state: HybridState, settings: HybridSettings, move
         if state.previous.shape[1] and right.shape[1]:
             match = _rotation(state.previous, right)
             right = right + move.momentum * (right - state.previous @ match)
-            right, rotation = _diagonalized(right)
+            right, rotation = diagonalized(right)
             push = (1.0 + move.momentum) * push @ rotation
             back = move.momentum * match @ rotation
         basis = _basis_with(right, basis, state.rng)
@@ -90,7 +90,7 @@ def _plan(problem: Penalized, state: HybridState, settings: HybridSettings, move
         back=back,
         lambda_L=problem.lambda_L,
         lambda_S=problem.lambda_S,
-        row_steps=settings.first_row_steps if state.first else settings.row_steps,
+        row_steps=settings.row_steps if state.has_rows else settings.first_row_steps,
         first=state.first,
         bold=move.bold,
         length=move.length,
@@ -125,7 +125,7 @@ def _rotation(right: Array, target: Array) -> Array:
     return np.asarray(a @ b)
 
 
-def _diagonalized(right: Array) -> tuple[Array, Array]:
+def diagonalized(right: Array) -> tuple[Array, Array]:
     """V·R with (VR)ᵀ(VR) diagonal, and R."""
     wide = right.astype(np.float64, copy=False)
     rotation = np.linalg.eigh(wide.T @ wide)[1][:, ::-1]

@@ -34,7 +34,7 @@ class Plan:
     """What a pass starts from: V (``right``, with VᵀV diagonal), the basis Q, and how U comes from the last pass.
 
     With B and U of the pass before, this pass's U starts as B·``push`` − U·``back``; ``turn`` makes U before momentum,
-    B·``turn``. On the first pass there is nothing yet (``first``), and U starts as a least squares fit to V.
+    B·``turn``. On the ``first`` pass there is no B yet but that of a given L, and U starts as a least squares fit to V.
     ``row_steps`` are pairs: the clip level of a step of the rows, in λ_S, and the share of the whole step.
     """
 
@@ -80,6 +80,7 @@ class HybridPass(Task[HybridSums]):
         old_basis, old_left, shares, new_basis, before, left = rows
         if self.plan.first:
             shares[:] = 1.0 if self.full else observed_share(tile)
+        if self.plan.first and not self.turn.shape[0]:
             left[...] = self._least_squares(tile, shares)
         else:
             np.matmul(old_basis, self.turn, out=before)

@@ -1,0 +1,308 @@
+"""``path``: the decomposition along δ, from L = 0 down to where noise comes in, each point warm from the last."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rankwolf import plots
+from rankwolf.api.decompose import decompose
+from rankwolf.api.settings import check_scale, check_settings, choose_solver
+from rankwolf.api.warm import make_start
+from rankwolf.data import Source
+from rankwolf.data.open import check_source, open_source
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.complaints import bad, check_choice, check_count, check_number, check_rng, check_size
+from rankwolf.ground.deadline import Deadline
+from rankwolf.problem import Penalized
+from rankwolf.result import Decomposition, Status
+from rankwolf.run.loop import solve
+from rankwolf.run.progress import Stopping
+from rankwolf.solvers import Solver
+from rankwolf.solvers.base import Start
+from rankwolf.weights.descent import noise_weights
+from rankwolf.weights.paper import paper_weights
+
+# The default grid: from this δ down by this factor, to this share of the δ that the noise asks for.
+FIRST_DELTA, GRID_FACTOR, BELOW_NOISE, LAST_DELTA = 0.1, 2.0, 0.25, 1e-4
+COLUMNS = ("delta", "rank", "residual", "nonzeros", "nuclear_norm", "relative_gap", "passes")
+
+
+@dataclass(frozen=True)
+class PathPoint:
+    """One δ: how large the parts are there, and how far from the optimum at most.
+
+    ``residual`` is ‖P_Ω(L + S − M)‖_F/‖P_Ω M‖_F, ``share`` that of the observed entries that are in S, ``passes`` what
+    the point cost after the one before it. ``start`` is V of its L, for a run that goes on from here.
+    """
+
+    delta: float
+    lambdas: tuple[float, float]
+    rank: int
+    residual: float
+    nonzeros: int
+    share: float
+    nuclear_norm: float
+    objective: float
+    relative_gap: float
+    status: Status
+    passes: int
+    start: Start = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Path:
+    """What :func:`path` gives: its points, the largest δ first.
+
+    ``print`` shows a table, :meth:`plot` draws it, :meth:`to_frame` makes a pandas table of it, and :meth:`fit` solves
+    one place on it to a tolerance. Memory: V of each point, r·min(m, n) numbers; the matrix stays where it is.
+    """
+
+    points: tuple[PathPoint, ...]
+    source: Source = field(repr=False, compare=False)
+
+    @property
+    def deltas(self) -> Array:
+        """The δ of the points, falling."""
+        return np.array([point.delta for point in self.points])
+
+    @property
+    def ranks(self) -> Array:
+        """rank(L) at each δ."""
+        return np.array([point.rank for point in self.points])
+
+    @property
+    def passes(self) -> int:
+        """All of them together."""
+        return sum(point.passes for point in self.points)
+
+    def nearest(self, delta: float) -> PathPoint:
+        """The point whose δ is nearest to this one, as a ratio; of two as near, the larger δ."""
+        number = check_number("delta", delta, where="Path.nearest")
+        return min(self.points, key=lambda point: abs(np.log(point.delta / number)))
+
+    def fit(self, delta: float, *, tol: float = 1e-3, **options: Any) -> Decomposition:
+        """The decomposition at this δ, to ``tol``, starting from the nearest point; any δ, also between points.
+
+        ``options`` are those of :func:`rankwolf.decompose`. Cost: a few passes near a point.
+        """
+        number = check_number("delta", delta, where="Path.fit")
+        start = self.nearest(number).start
+        return decompose(self.source, delta=number, tol=tol, start=start, **options)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Rank, residual and share of S against δ; needs matplotlib. Returns the axes."""
+        return plots.path(self, ax)
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame with a row for each point, δ as the index; needs pandas."""
+        try:
+            import pandas as pd
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                "A frame needs pandas. Install it with: pip install 'rankwolf[io]'", name="pandas"
+            ) from error
+        rows = [{name: getattr(point, name) for name in COLUMNS} for point in self.points]
+        return pd.DataFrame(rows, columns=list(COLUMNS)).set_index("delta")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Numbers that JSON knows."""
+        return {"points": [{name: getattr(point, name) for name in COLUMNS} for point in self.points]}
+
+    def __repr__(self) -> str:
+        m, n = self.source.user_shape
+        head = f"Path of {m} × {n}: {len(self.points)} points, {self.passes} passes"
+        return "\n".join(
+            [head, "  " + "  ".join(_HEADINGS), *("  " + "  ".join(_cells(p)) for p in self.points)]
+        )
+
+    def _repr_html_(self) -> str:
+        """The same as a table, for notebooks."""
+        head = "".join(f"<th>{html.escape(word.strip())}</th>" for word in _HEADINGS)
+        rows = (
+            "<tr>" + "".join(f"<td>{html.escape(cell.strip())}</td>" for cell in _cells(point)) + "</tr>"
+            for point in self.points
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+_HEADINGS = ("       δ", "  rank", "residual", "   in S", "      ‖L‖_*", "    gap", "passes")
+
+
+def _cells(point: PathPoint) -> tuple[str, ...]:
+    return (
+        f"{point.delta:>8.3g}",
+        f"{point.rank:>6}",
+        f"{point.residual:>8.2%}",
+        f"{point.share:>7.1%}",
+        f"{point.nuclear_norm:>11.5g}",
+        f"{point.relative_gap:>7.1e}",
+        f"{point.passes:>6}",
+    )
+
+
+def path(
+    X: Any,
+    *,
+    observed: Any = None,
+    implicit: str = "missing",
+    deltas: Sequence[float] | None = None,
+    tol: float = 1e-2,
+    max_rank: int | None = None,
+    method: str | Solver[Any, Any] = "auto",
+    max_iter: int = 1000,
+    max_seconds: float | None = None,
+    rng: Any = None,
+    n_threads: int | None = None,
+    max_memory: int | str | None = None,
+) -> Path:
+    """How the decomposition changes with δ: rank, residual, ‖S‖₀ and ‖L‖_*, from L = 0 down to the noise.
+
+    At each δ the penalised problem of :func:`rankwolf.decompose` is solved to a coarse certified gap, from the solution
+    at the δ before. The rank comes from below, and the whole path costs little more than its last point. Where the
+    rank stays the same over a wide range of δ, that is the structure; where it grows with every step, that is noise.
+
+    Parameters
+    ----------
+    X, observed, implicit, method, max_iter, rng, n_threads, max_memory
+        As for ``decompose``; on the disk and on workers too.
+    deltas : sequence of float, optional
+        Default: 0.1, and halves of it, down to a quarter of what ``delta="auto"`` amounts to.
+    tol : float
+        The certified relative gap at each point.
+    max_rank : int, optional
+        The path ends at the first point with a higher rank. Default: a third of min(m, n), where the matrix is larger
+        than 30 on both sides: what is below has no low-rank part.
+    max_seconds : float, optional
+        For the whole path; it ends where the time is up, after one point at least.
+
+    Returns
+    -------
+    Path
+        The largest δ first.
+
+    Cost: two to five passes a point. Memory: that of one run, and V of each point.
+
+    Examples
+    --------
+    >>> import numpy as np, rankwolf as rw
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((90, 3)) @ rng.standard_normal((3, 60)) + 0.01 * rng.standard_normal((90, 60))
+    >>> found = rw.path(X, deltas=[0.1, 0.03, 0.01], rng=0)
+    >>> found.ranks.tolist()
+    [3, 3, 3]
+    >>> found.fit(0.02).low_rank.rank
+    3
+    """
+    settings = check_settings(
+        "path",
+        problem=None,
+        lambdas=None,
+        radii=None,
+        noise=None,
+        delta="auto",
+        tol=tol,
+        stop="gap",
+        max_iter=max_iter,
+        max_seconds=max_seconds,
+        callback=None,
+        n_threads=n_threads,
+    )
+    check_choice("implicit", implicit, ("missing", "zeros"), "path")
+    grid = None if deltas is None else check_grid(deltas, "path")
+    most = None if max_rank is None else check_count("max_rank", max_rank, "path")
+    generator = check_rng(rng, "path")
+    limit = None if max_memory is None else check_size("max_memory", max_memory, "path")
+    source = open_source(X, observed, settings.threads, implicit, limit, "path")
+    solver = choose_solver(method, Penalized, source.kind, "path")
+    check_source(source, "path")
+    deadline = Deadline(settings.stopping.max_seconds)
+    if grid is None:
+        grid = default_grid(source, generator, deadline)
+    most = _default_rank(source.shape) if most is None else most
+    points: list[PathPoint] = []
+    for delta, fit, start in walk(source, grid, solver, settings.stopping, generator, deadline):
+        done = sum(point.passes for point in points)
+        points.append(_point(delta, fit, source, start, fit.passes - done))
+        if fit.low_rank.rank > most:
+            break
+    return Path(tuple(points), source)
+
+
+def check_grid(deltas: Any, where: str) -> Array:
+    """Positive numbers, at least one, falling."""
+    try:
+        listed = list(deltas)
+    except TypeError:
+        raise bad("deltas", "a sequence of numbers", repr(deltas), where) from None
+    if not listed:
+        raise bad("deltas", "at least one number", "none", where)
+    return np.unique([check_number("deltas", delta, where=where) for delta in listed])[::-1]
+
+
+def default_grid(source: Source, rng: np.random.Generator, deadline: Deadline) -> Array:
+    """From 0.1 by halves to a quarter of the noise's δ; to 1e-4 where the noise cannot be measured."""
+    try:
+        last = BELOW_NOISE * noise_delta(source, rng, deadline)
+    except ValueError:  # a sparse matrix with few entries
+        last = LAST_DELTA
+    count = 1 + max(4, int(np.ceil(np.log(FIRST_DELTA / max(last, 1e-9)) / np.log(GRID_FACTOR))))
+    return FIRST_DELTA / GRID_FACTOR ** np.arange(count)
+
+
+def noise_delta(source: Source, rng: np.random.Generator, deadline: Deadline | None = None) -> float:
+    """The δ whose two weights are nearest to those of the noise."""
+    unit, wanted = paper_weights(source, 1.0), noise_weights(source, rng, deadline or Deadline(None))
+    return float(((wanted[0] / unit[0]) * (wanted[1] / unit[1])) ** 0.5)
+
+
+def walk(
+    source: Source,
+    deltas: Array,
+    solver: Solver[Any, Any],
+    rule: Stopping,
+    rng: np.random.Generator,
+    deadline: Deadline,
+) -> Iterator[tuple[float, Decomposition, Start]]:
+    """(δ, fit, where the next begins) along falling ``deltas``.
+
+    Each goes on from the one before where the solver can begin anywhere. ``fit.passes`` counts those of the whole walk.
+    """
+    start, fit = None, None
+    for delta in deltas.tolist():
+        if fit is not None and deadline.passed:
+            return
+        problem = Penalized(*paper_weights(source, delta))
+        check_scale(problem, source.summary.norm, where="path")
+        fit = solve(problem, source, solver, rule, None, rng, None, deadline, start)
+        found = make_start(fit, source, problem, rng)
+        start = found if solver.takes_start and fit.low_rank.rank else None
+        yield delta, fit, found
+
+
+def _point(delta: float, fit: Decomposition, source: Source, start: Start, passes: int) -> PathPoint:
+    assert fit.lambdas is not None
+    summary = source.summary
+    return PathPoint(
+        delta=delta,
+        lambdas=fit.lambdas,
+        rank=fit.low_rank.rank,
+        residual=fit.residual / summary.norm if summary.norm > 0.0 else 0.0,
+        nonzeros=fit.sparse.nonzeros,
+        share=fit.sparse.nonzeros / summary.observed,
+        nuclear_norm=fit.low_rank.nuclear_norm,
+        objective=fit.objective,
+        relative_gap=fit.relative_gap,
+        status=fit.status,
+        passes=passes,
+        start=start.without_rows,
+    )
+
+
+def _default_rank(shape: tuple[int, int]) -> int:
+    side = min(shape)
+    return side // 3 if side > 30 else side

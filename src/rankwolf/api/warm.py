@@ -1,0 +1,139 @@
+"""``start=``: an earlier result as the beginning of a new run, on the same matrix or on one with more rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from rankwolf.api.settings import choose_solver
+from rankwolf.data import Source
+from rankwolf.data.open import open_source
+from rankwolf.data.source import BLOCK_ENTRIES
+from rankwolf.data.tiles import is_sparse
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.complaints import bad
+from rankwolf.ground.low_rank import LowRank
+from rankwolf.passes.coefficients import fit_rows
+from rankwolf.problem import Penalized, Problem
+from rankwolf.result import Decomposition
+from rankwolf.run.loop import solve
+from rankwolf.run.progress import Stopping
+from rankwolf.solvers import SOLVERS, Solver
+from rankwolf.solvers.base import Start
+from rankwolf.weights.noise import LIMIT_IN_SIGMAS, spread
+
+# Rows that are new to a factor are fitted until a step is below this share of their length, and what they leave is
+# decomposed to this gap: the run goes on from there.
+NEW_ROWS_TOL = 1e-2
+
+
+def check_start(start: Any, solver: Solver[Any, Any]) -> None:
+    """Refuse what is no result, and methods that begin at L = 0; before any look at the data."""
+    if start is None:
+        return
+    if not isinstance(start, Decomposition | LowRank | Start):
+        raise bad("start", "a result of decompose, or its low_rank", type(start).__name__)
+    if not solver.takes_start:
+        able = ", ".join(repr(name) for name, kind in SOLVERS.items() if kind().takes_start)
+        raise ValueError(
+            f"The method {solver.name!r} begins at L = S = 0 and takes no start. These do: {able}."
+        )
+
+
+def make_start(start: Any, source: Source, problem: Problem, rng: np.random.Generator) -> Start:
+    """Both factors of the earlier L, for the whole matrix as the solver sees it.
+
+    Rows that the earlier matrix did not have come in as :class:`_Grown` says: one look at each of them, none at others.
+    """
+    if isinstance(start, Start):
+        return start
+    earlier = start.low_rank if isinstance(start, Decomposition) else start
+    (m, n), (before, columns) = source.user_shape, earlier.shape
+    if columns != n or before > m:
+        raise bad(
+            "start",
+            f"of a matrix with {n} columns and at most {m} rows, like X",
+            f"a result of {before} × {columns}",
+            remedy="New rows go below the old ones.",
+        )
+    if np.iscomplexobj(np.empty(0, earlier.dtype)):
+        raise bad("start", "real, like X", "a complex result")
+    weights = start.lambdas if isinstance(start, Decomposition) else None
+    prices = problem if isinstance(problem, Penalized) else Penalized(*weights) if weights else None
+    left, right = earlier.factors()
+    grown = _Grown(left, right, prices)
+    for rows in _blocks(source, before):
+        grown.add(source.read_user(rows), source.n_threads, rng)
+    left, right = (grown.right, grown.left) if source.transposed else (grown.left, grown.right)
+    return Start(
+        np.ascontiguousarray(right, source.dtype),
+        weights[0] if weights else None,
+        source.spread(np.ascontiguousarray(left, source.dtype)),
+    )
+
+
+def _blocks(source: Source, first: int) -> Iterator[slice]:
+    """The user's rows from ``first`` on, some at a time."""
+    m, n = source.user_shape
+    step = max(1, BLOCK_ENTRIES // n)
+    return (slice(start, min(start + step, m)) for start in range(first, m, step))
+
+
+@dataclass
+class _Grown:
+    """L = left·rightᵀ, of which more and more rows are known.
+
+    New rows are fitted to what is known, outliers tolerated. Then what the fit leaves is decomposed by itself, with the
+    same weights and roughly: a light that is switched on is a direction that no earlier row had, and a run that begins
+    without it would have to find it among entries that are nearly all clipped.
+    """
+
+    left: Array
+    right: Array
+    weights: Penalized | None
+
+    def add(self, rows: Any, n_threads: int, rng: np.random.Generator) -> None:
+        """Some more rows, dense with NaN or a CSR array."""
+        if self.weights is None:
+            self.left = np.vstack([self.left, self._fit_robustly(rows)])
+            return
+        lambda_L, lambda_S = self.weights.pair
+        fitted = fit_rows(rows, self.right, lambda_L, lambda_S, tol=NEW_ROWS_TOL)
+        rest = open_source(_misses(rows, fitted, self.right), None, n_threads)
+        known = self.left.shape[0]
+        self.left = np.vstack([self.left, fitted])
+        if rest.summary.observed == 0 or rest.summary.norm <= lambda_L:
+            return
+        solver = choose_solver("auto", Penalized, rest.kind)
+        extra = solve(self.weights, rest, solver, Stopping(tol=NEW_ROWS_TOL), None, rng).low_rank
+        if extra.rank:
+            new_left, new_right = extra.factors()
+            self.left = np.hstack([self.left, np.vstack([np.zeros((known, extra.rank)), new_left])])
+            self.right = np.hstack([self.right, new_right])
+
+    def _fit_robustly(self, rows: Any) -> Array:
+        """Without weights: the limit is twice the noise beside a first fit."""
+        left = fit_rows(rows, self.right, 0.0, np.inf, tol=NEW_ROWS_TOL)
+        limit = LIMIT_IN_SIGMAS * spread(_entries(_misses(rows, left, self.right)))
+        if limit == 0.0:
+            return left
+        return fit_rows(rows, self.right, 0.0, limit, start=left, tol=NEW_ROWS_TOL)
+
+
+def _misses(rows: Any, left: Array, right: Array) -> Any:
+    """M − L: dense with NaN, or on the stored entries."""
+    if not is_sparse(rows):
+        return rows - left @ right.T
+    entries = rows.tocoo()
+    expected = np.einsum("ij,ij->i", left[entries.row], right[entries.col])
+    return scipy.sparse.csr_array((entries.data - expected, (entries.row, entries.col)), shape=rows.shape)
+
+
+def _entries(misses: Any) -> Array:
+    if is_sparse(misses):
+        return np.asarray(misses.data)
+    return np.asarray(misses[~np.isnan(misses)])

@@ -1,0 +1,95 @@
+"""``rankwolf path``: how rank and outliers of a matrix in a file change with δ."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from rankwolf.cli.common import Output, add_output_options, check_target, warn
+from rankwolf.cli.decompose import add_reading_options, memory_limit, read
+
+TOL = 1e-2
+
+
+def add_parser(subparsers: Any) -> None:
+    """The options of ``rankwolf path``."""
+    parser = subparsers.add_parser(
+        "path",
+        help="show how rank and outliers of a matrix in a file change with delta",
+        description="Solve a matrix at falling weights, each from the last, and print for each delta the rank of the "
+        "low-rank part, what is left over, how much is in the sparse part, and the certified gap. Where the rank stays "
+        "the same over a wide range, that is the structure: give such a delta to 'rankwolf decompose --delta'.",
+    )
+    parser.add_argument("input", metavar="INPUT", help="as for 'rankwolf decompose'")
+    add_reading_options(parser)
+    group = parser.add_argument_group("solving")
+    group.add_argument(
+        "--deltas",
+        type=float,
+        nargs="+",
+        metavar="D",
+        help="default: 0.1 and halves of it, down to the noise",
+    )
+    group.add_argument(
+        "--tol", type=float, default=TOL, help="certified gap at each point (default: %(default)s)"
+    )
+    group.add_argument("--max-rank", type=int, metavar="R", help="end at the first point with a higher rank")
+    group.add_argument("--max-seconds", type=float, metavar="S", help="end after this time")
+    group.add_argument("--threads", type=int, metavar="N", help="default: every core")
+    group.add_argument("--seed", type=int, default=0, help="of everything random (default: %(default)s)")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw it: a png, svg or pdf file")
+    parser.add_argument("--force", action="store_true", help="replace a drawing that is there already")
+    add_output_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read, walk down, say it."""
+    if arguments.plot is not None:
+        check_target(arguments.plot, arguments.force, Path(arguments.input.partition("::")[0]))
+    output = Output.of(arguments)
+
+    from rankwolf.api.path import path
+    from rankwolf.data.open import open_source
+    from rankwolf.ground.complaints import check_threads
+    from rankwolf.tables.scaling import Scaling
+
+    matrix = read(arguments)
+    for text in matrix.warnings:
+        warn(f"warning: {text}")
+    limit = memory_limit(arguments)
+    table = open_source(
+        matrix.values, None, check_threads(arguments.threads, "path"), arguments.implicit, limit, "path"
+    )
+    scaling = Scaling.of(table, limit) if arguments.standardize else Scaling.none()
+    found = path(
+        scaling.apply(table),
+        deltas=arguments.deltas,
+        tol=arguments.tol,
+        max_rank=arguments.max_rank,
+        max_seconds=arguments.max_seconds,
+        rng=arguments.seed,
+        n_threads=arguments.threads,
+    )
+    if arguments.plot is not None:
+        _draw(found, arguments.plot)
+    for line in repr(found).splitlines():
+        output.say(line)
+    output.finish({"input": arguments.input, **found.as_dict()})
+    return 0
+
+
+def _draw(found: Any, target: Path) -> None:
+    """The picture; it appears when it is whole."""
+    import matplotlib
+
+    from rankwolf.ground.whole import whole
+
+    matplotlib.use("Agg")
+    figure = found.plot().figure
+    kinds = figure.canvas.get_supported_filetypes()
+    kind = target.suffix.lstrip(".").lower()
+    if kind not in kinds:
+        raise ValueError(f"--plot must end in .png, .svg or .pdf. Got {target.name!r} instead.")
+    with whole(target) as temporary:
+        figure.savefig(temporary, format=kind, dpi=150)

@@ -1,0 +1,132 @@
+"""start=: a run goes on from an earlier result, of the same matrix or of its first rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import rankwolf as rw
+from rankwolf.cli.main import main
+
+LAMBDAS = (2.5, 0.2)
+
+
+def growing(m=240, n=80, rank=4, seed=0):
+    """Rows of rank 4; the last sixth have a fifth direction, as when a light is switched on."""
+    rng = np.random.default_rng(seed)
+    data = rng.standard_normal((m, rank)) @ rng.standard_normal((rank, n))
+    new = slice(m - m // 6, m)
+    data[new] += 3.0 * np.outer(rng.standard_normal(m // 6), rng.standard_normal(n))
+    data += 0.05 * rng.standard_normal((m, n))
+    data[rng.random((m, n)) < 0.05] += 10.0
+    return data
+
+
+def solved(X, **options):
+    return rw.decompose(X, **{"lambdas": LAMBDAS, "rng": 0, "n_threads": 1, **options})
+
+
+def places(data, tmp_path):
+    np.save(tmp_path / "x.npy", data)
+    yield data
+    yield [tmp_path / "x.npy"]
+    yield pytest.importorskip("dask.array").from_array(data, chunks=(60, data.shape[1]))
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_same_matrix_costs_a_pass_and_a_proof(wide, tmp_path):
+    data = growing(80, 240) if wide else growing()
+    first = solved(data)
+    for place in places(data, tmp_path):
+        again = solved(place, start=first)
+        assert again.relative_gap <= 1e-3
+        assert again.objective <= first.objective * (1.0 + 1e-6)
+        assert again.passes <= 4 < first.passes
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_new_rows_are_fitted_and_their_new_direction_is_found(wide, tmp_path):
+    data = growing(80, 240) if wide else growing()
+    old = data[: len(data) - len(data) // 6]
+    first = solved(old)
+    cold = solved(data, tol=1e-4)
+    for place in places(data, tmp_path):
+        warm = solved(place, start=first)
+        assert warm.relative_gap <= 1e-3
+        assert warm.low_rank.rank == cold.low_rank.rank == first.low_rank.rank + 1
+        assert warm.objective == pytest.approx(cold.objective, rel=1e-3)
+        assert warm.passes < solved(data).passes
+    assert warm.low_rank.shape == data.shape
+
+
+def test_gaps_and_sparse_matrices():
+    data = growing()
+    shown = np.random.default_rng(1).random(data.shape) < 0.6
+    holes = np.where(shown, data, np.nan)
+    stored = scipy.sparse.csr_array(np.where(shown, data, 0.0))
+    for X in (holes, stored):
+        first = solved(X[:200])
+        cold, warm = solved(X), solved(X, start=first)
+        assert warm.relative_gap <= 1e-3
+        assert warm.objective == pytest.approx(cold.objective, rel=2e-3)
+        assert warm.passes <= cold.passes
+
+
+def test_other_weights_forms_and_a_bare_low_rank():
+    data = growing()
+    first = solved(data)
+    for options in (
+        {"lambdas": (1.0, 0.1)},
+        {"lambdas": (10.0, 0.8)},
+        {"lambdas": None, "noise": 6.0},
+        {"lambdas": None, "noise": 0.0, "tol": 1e-2},
+    ):
+        cold = solved(data, **options)
+        for start in (first, first.low_rank, first.refit()):
+            warm = solved(data, start=start, **options)
+            assert warm.status.converged
+            assert warm.objective == pytest.approx(cold.objective, rel=2 * options.get("tol", 1e-3))
+
+
+def test_saved_results_and_zero(tmp_path):
+    data = growing()
+    first = solved(data[:200])
+    first.save(tmp_path / "first.npz")
+    again = solved(data, start=rw.load(tmp_path / "first.npz"))
+    assert again.objective == solved(data, start=first).objective
+    zero = solved(data, lambdas=(1e4, 50.0))
+    assert zero.low_rank.rank == 0
+    assert solved(data, start=zero).objective == pytest.approx(again.objective, rel=1e-3)
+
+
+def test_complaints():
+    data = growing()
+    first = solved(data)
+    for start, match in (
+        (rw.decompose(data[:, :50], delta=0.01, rng=0), "80 columns and at most 240 rows"),
+        (data, "result of decompose"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            solved(data, start=start)
+    with pytest.raises(ValueError, match="at most 100 rows"):
+        solved(data[:100], start=first)
+    with pytest.raises(ValueError, match=r"'fista' begins at L = S = 0.*'hybrid', 'als'"):
+        solved(data, start=first, method="fista")
+
+
+def test_command_starts_from_a_folder_or_its_file(tmp_path, capsys):
+    data = growing()
+    np.save(tmp_path / "old.npy", data[:200])
+    np.save(tmp_path / "new.npy", data)
+    common = ["--lambdas", "2.5", "0.2", "--threads", "1", "--json"]
+    assert main(["decompose", str(tmp_path / "old.npy"), "-o", str(tmp_path / "old"), *common]) == 0
+    for number, start in enumerate(("old", "old/result.npz")):
+        arguments = ["decompose", str(tmp_path / "new.npy"), "-o", str(tmp_path / f"new{number}"), *common]
+        assert main([*arguments, "--start", str(tmp_path / start)]) == 0
+    capsys.readouterr()
+    target = str(tmp_path / "nothing")
+    for start in ("missing", "old.npy"):
+        arguments = ["decompose", str(tmp_path / "new.npy"), "-o", target, "--start", str(tmp_path / start)]
+        assert main(arguments) == 2
+        assert capsys.readouterr().err.count("\n") == 1
