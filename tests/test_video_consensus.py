@@ -43,18 +43,20 @@ def test_matches_are_counted_as_a_plain_loop_counts_them():
 
 
 def test_an_object_that_stays_comes_in_one_visit_and_a_wave_in_many():
-    here = np.array([50], np.int16)
-    stays = np.zeros((20, 1), np.int16)
+    def visits(series, own, least, patience):
+        return count_visits(series.reshape(1, 1, -1, 1), 0, 0, own, 0, 0, 100, least, patience)
+
+    stays = np.zeros(20, np.int16)
     stays[5:15] = 50
-    assert count_visits(here, stays, 9, 100, 99, 1) == 0, "the visit of a sample does not vouch for it"
-    wave = np.zeros((20, 1), np.int16)
+    assert visits(stays, 9, 99, 1) == 0, "the visit of a sample does not vouch for it"
+    wave = np.zeros(20, np.int16)
     wave[::4] = 50
-    assert count_visits(here, wave, 8, 100, 99, 1) == 4
-    assert count_visits(here, wave, 8, 100, 2, 1) == 2, "it stops at the number that is needed"
+    assert visits(wave, 8, 99, 1) == 4
+    assert visits(wave, 8, 2, 1) == 2, "it stops at the number that is needed"
     interrupted = stays.copy()
     interrupted[9] = 0
-    assert count_visits(here, interrupted, 6, 100, 99, 1) == 0, "one sample that differs does not end a visit"
-    assert count_visits(here, interrupted, 6, 100, 99, 0) == 1
+    assert visits(interrupted, 6, 99, 1) == 0, "one sample that differs does not end a visit"
+    assert visits(interrupted, 6, 99, 0) == 1
 
 
 def test_weighted_medians():

@@ -5,20 +5,23 @@ Highway (cars), office (a man who stands still), canoe (waves) and fountain01 (s
 all. MOG2, KNN, GSOC and CNT get all frames, and the better of two settings by the truth: their defaults, and those with
 a median filter of 5 × 5.
 
-``--stages`` leaves out one stage after the other. ``--leave-one-out`` tries neighbours of every constant that was
-chosen on data, takes the best on three videos, and scores it on the fourth: the honest number. Both solve each video
-once; ``--every N`` scores every N-th frame, which is quicker and nearly the same.
+``--rivals`` runs those four alone. ``--stages`` leaves out one stage after the other. ``--leave-one-out`` tries
+neighbours of every constant that was chosen on data, takes the best on three videos, and scores it on the fourth: the
+honest number. ``--cost`` takes the time of a frame and of the model. ``--every N`` scores every N-th frame, which is
+quicker and nearly the same. ``--videos`` takes some of the four. With ``--keep FOLDER`` the L of a video and its scores
+are kept there and not made again, so that a long measurement can be made in pieces.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +31,7 @@ import numpy as np
 from benchmarks.data import MissingDataError, folder
 from rankwolf.api.decompose import decompose
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.low_rank import LowRank
 from rankwolf.video.absorbed import AbsorbedRule
 from rankwolf.video.consensus import ConsensusRule
 from rankwolf.video.light import LightTest
@@ -53,13 +57,21 @@ def frames_of(name: str, color: bool = True) -> Array:
 class Solved:
     """A video with its L at the default weights; its masks by any rule. ``frames`` are (count, height, width[, 3])."""
 
-    def __init__(self, frames: Array, lambdas: tuple[float, float] | None = None) -> None:
+    def __init__(
+        self, frames: Array, lambdas: tuple[float, float] | None = None, kept: Path | None = None
+    ) -> None:
         self.picture = Picture(frames.shape[1], frames.shape[2], 3 if frames.ndim == 4 else 1)
         self.matrix = frames.reshape(len(frames), -1)
         self.noise = temporal_noise(self.matrix)
         shape = (self.matrix.shape[0], self.matrix.shape[1])
         weights = lambdas or weights_for(self.noise, shape)
-        self.low_rank = decompose(self.matrix, lambdas=weights, rng=0).low_rank
+        if kept is not None and kept.exists():
+            with np.load(kept) as file:
+                self.low_rank = LowRank(file["u"], file["s"], file["vt"])
+        else:
+            self.low_rank = decompose(self.matrix, lambdas=weights, rng=0).low_rank
+            if kept is not None:
+                np.savez(kept, u=self.low_rank.u, s=self.low_rank.s, vt=self.low_rank.vt)
         self.residual = Residual.sample(self.matrix, None, self.low_rank, self.picture)
 
     def look(self, number: int) -> Look:
@@ -162,94 +174,164 @@ def command(name: str, *options: str) -> Score:
         return score_folder(target, Truth(folder() / name))
 
 
-def defaults() -> None:
-    for options in ((), ("--gray",)):
-        scores = [command(name, *options) for name in VIDEOS]
-        note = "precision " + ", ".join(f"{score.precision:.3f}" for score in scores)
-        row(" ".join(["rankwolf separate", *options]), [score.f_measure for score in scores], note)
+@dataclass(frozen=True)
+class Desk:
+    """Which videos are measured, how many of their frames, and where what was measured is kept."""
+
+    videos: list[str]
+    every: int = 1
+    keep: Path | None = None
+
+    def solved(self, name: str) -> Solved:
+        """A video with its L."""
+        return Solved(frames_of(name), kept=None if self.keep is None else self.keep / f"{name}.npz")
+
+    def scores(self, what: str, measure: Callable[[str], dict[str, float]]) -> dict[str, dict[str, float]]:
+        """F-measures by video, then by name."""
+        found = {}
+        for name in self.videos:
+            kept = None if self.keep is None else self.keep / f"{what}-{name}-{self.every}.json"
+            if kept is not None and kept.exists():
+                found[name] = json.loads(kept.read_text(encoding="utf-8"))
+                continue
+            found[name] = measure(name)
+            if kept is not None:
+                kept.write_text(json.dumps(found[name], indent=1), encoding="utf-8")
+        return found
+
+    def show(self, found: dict[str, dict[str, float]]) -> None:
+        """A row for each name."""
+        for what in found[self.videos[0]]:
+            row(what, [found[name][what] for name in self.videos])
 
 
-def rivals() -> None:
+def defaults(desk: Desk) -> None:
+    """The command in colour and in gray."""
+
+    def measure(name: str) -> dict[str, float]:
+        scores = {}
+        for options in ((), ("--gray",)):
+            score, what = command(name, *options), " ".join(["rankwolf separate", *options])
+            scores |= {what: score.f_measure, f"{what}: precision": score.precision}
+        return scores
+
+    desk.show(desk.scores("defaults", measure))
+
+
+def rivals(desk: Desk) -> None:
+    """Each the better of two by the truth: its defaults, and those with a median filter of 5 × 5."""
     import cv2
 
+    cv2.setNumThreads(1)
     makers: dict[str, Callable[[], Any]] = {
         "MOG2": partial(cv2.createBackgroundSubtractorMOG2, detectShadows=True),
         "KNN": partial(cv2.createBackgroundSubtractorKNN, detectShadows=True),
         "GSOC": cv2.bgsegm.createBackgroundSubtractorGSOC,
         "CNT": cv2.bgsegm.createBackgroundSubtractorCNT,
     }
-    best: dict[str, list[float]] = {rival: [] for rival in makers}
-    for name in VIDEOS:
-        video, judge = frames_of(name)[..., ::-1], Judge(name)
+
+    def measure(name: str) -> dict[str, float]:
+        video, judge, best = frames_of(name)[..., ::-1], Judge(name), {}
         for rival, make in makers.items():
-            model = make()
-            raw = [model.apply(np.ascontiguousarray(frame)) == 255 for frame in video]  # 127 is its shadow
-            plain = judge.score(enumerate(raw))
-            filtered = judge.score((k, majority(mask, None, 5)) for k, mask in enumerate(raw))
-            best[rival].append(max(plain.f_measure, filtered.f_measure))
-    for rival, values in best.items():
-        row(f"OpenCV {rival}, the better of two", values)
+            model, plain, filtered = make(), Score(), Score()
+            for number, frame in enumerate(video):
+                raw = model.apply(np.ascontiguousarray(frame)) == 255  # 127 is its shadow
+                if number in judge.labels:
+                    labels = judge.labels[number]
+                    plain += score_frame(raw, labels, judge.region)
+                    filtered += score_frame(majority(raw, None, 5), labels, judge.region)
+            best[f"OpenCV {rival}, the better of two"] = max(plain.f_measure, filtered.f_measure)
+        return best
+
+    desk.show(desk.scores("rivals", measure))
 
 
-def show_stages(every: int) -> None:
-    judges = {name: Judge(name, every) for name in VIDEOS}
-    table: dict[str, list[float]] = {}
-    for name, judge in judges.items():
-        solved = Solved(frames_of(name))
-        for stage, rule in stages().items():
-            score = judge.score(solved.masks(rule, judge.numbers))
-            table.setdefault(stage, []).append(score.f_measure)
-    for stage, values in table.items():
-        row(stage, values)
+def show_stages(desk: Desk) -> None:
+    """Without one stage after the other."""
+
+    def measure(name: str) -> dict[str, float]:
+        judge, solved = Judge(name, desk.every), desk.solved(name)
+        return {
+            stage: judge.score(solved.masks(rule, judge.numbers)).f_measure
+            for stage, rule in stages().items()
+        }
+
+    desk.show(desk.scores("stages", measure))
 
 
-def leave_one_out(every: int) -> None:
-    """A constant is chosen as the value with the best mean over three videos; its F-measure on the fourth counts."""
-    scores: dict[str, list[list[float]]] = {constant: [] for constant in neighbours()}
-    for name in VIDEOS:
-        judge, solved = Judge(name, every), Solved(frames_of(name))
-        default = judge.score(solved.masks(MaskRule(), judge.numbers)).f_measure
-        for constant, rules in neighbours().items():
-            others = [judge.score(solved.masks(rule, judge.numbers)).f_measure for rule in rules[1:]]
-            scores[constant].append([default, *others])
-    for constant, by_video in scores.items():
-        table = np.array(by_video)
-        chosen = [int(np.delete(table, k, axis=0).mean(axis=0).argmax()) for k in range(len(VIDEOS))]
-        row(constant, [float(table[k, value]) for k, value in enumerate(chosen)], f"took value {chosen}")
+def leave_one_out(desk: Desk) -> None:
+    """A constant is chosen as the value with the best mean over the other videos; its F-measure on this one counts."""
+
+    def measure(name: str) -> dict[str, float]:
+        judge, solved = Judge(name, desk.every), desk.solved(name)
+
+        def score(rule: MaskRule) -> float:
+            return judge.score(solved.masks(rule, judge.numbers)).f_measure
+
+        default = score(MaskRule())
+        return {
+            f"{constant} {k}": default if k == 0 else score(rule)
+            for constant, rules in neighbours().items()
+            for k, rule in enumerate(rules)
+        }
+
+    found = desk.scores("leave-one-out", measure)
+    for constant, rules in neighbours().items():
+        table = np.array(
+            [[found[name][f"{constant} {k}"] for k in range(len(rules))] for name in desk.videos]
+        )
+        chosen = [int(np.delete(table, k, axis=0).mean(axis=0).argmax()) for k in range(len(table))]
+        each = ", ".join(f"{mean:.3f}" for mean in table.mean(axis=0))
+        row(
+            constant,
+            [float(table[k, value]) for k, value in enumerate(chosen)],
+            f"took {chosen}; means {each}",
+        )
 
 
-def cost(name: str = "highway") -> None:
-    """Seconds of the model and milliseconds of a frame, on one thread."""
-    solved, rule = Solved(frames_of(name)), MaskRule()
-    solved.masker(rule)  # compiled
-    started = time.perf_counter()
-    masker = solved.masker(rule)
-    learned = time.perf_counter()
-    looks = [solved.look(number) for number in range(0, len(solved.matrix), 17)]
-    begin = time.perf_counter()
-    for look in looks:
-        masker.mask(look)
-    each = (time.perf_counter() - begin) / len(looks)
-    print(f"{name}: model {learned - started:.1f} s, mask {1000.0 * each:.1f} ms a frame, one thread")
+def cost(desk: Desk) -> None:
+    """Seconds of the model and milliseconds of a frame, of one thread's processor time."""
+    for name in desk.videos:
+        solved, rule = desk.solved(name), MaskRule()
+        solved.masker(rule)  # compiled
+        started = time.process_time()
+        masker = solved.masker(rule)
+        learned = time.process_time()
+        looks = [solved.look(number) for number in range(0, len(solved.matrix), 17)]
+        begin = time.process_time()
+        for look in looks:
+            masker.mask(look)
+        each = (time.process_time() - begin) / len(looks)
+        size = f"{solved.picture.width} × {solved.picture.height}"
+        print(
+            f"{name}, {size}: model {learned - started:.1f} s, mask {1000.0 * each:.1f} ms a frame",
+            flush=True,
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--every", type=int, default=1, metavar="N")
-    for option in ("stages", "leave-one-out", "cost"):
-        parser.add_argument(f"--{option}", action="store_true")
+    parser.add_argument("--videos", nargs="+", choices=VIDEOS, default=list(VIDEOS))
+    parser.add_argument("--keep", type=Path, metavar="FOLDER")
+    which: dict[str, Callable[[Desk], None]] = {
+        "rivals": rivals, "stages": show_stages, "leave-one-out": leave_one_out, "cost": cost,
+    }  # fmt: skip
+    for option in which:
+        parser.add_argument(f"--{option}", action="append_const", const=option, dest="what")
     arguments = parser.parse_args()
-    if arguments.cost:
-        cost()
-        return
-    print(f"| what | {' | '.join(VIDEOS)} | mean | note\n|---|" + "---|" * (len(VIDEOS) + 1) + "---")
-    if arguments.stages:
-        show_stages(arguments.every)
-    elif arguments.leave_one_out:
-        leave_one_out(arguments.every)
-    else:
-        defaults()
-        rivals()
+    desk = Desk(arguments.videos, arguments.every, arguments.keep)
+    if arguments.what != ["cost"]:
+        print(
+            f"| what | {' | '.join(desk.videos)} | mean | note\n|---|"
+            + "---|" * (len(desk.videos) + 1)
+            + "---"
+        )
+    for what in arguments.what or []:
+        which[what](desk)
+    if not arguments.what:
+        defaults(desk)
+        rivals(desk)
 
 
 if __name__ == "__main__":

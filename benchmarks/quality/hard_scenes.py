@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.fft
 import scipy.ndimage
 
 from benchmarks.quality.cdnet import Solved
@@ -234,6 +235,128 @@ def leaver(stage: Stage) -> tuple[Array, Array]:
     return stage.finish()
 
 
+def branches(stage: Stage) -> tuple[Array, Array]:
+    """Trees in the wind: dark leaves before a bright sky that sway by up to eight pixels, slowly, for a second each."""
+    rows = round(0.6 * stage.height)
+    y, x = np.mgrid[0:rows, 0 : stage.width].astype(np.float32)
+    sway = moving_field(stage.rng, stage, rows, (8.0, 10.0, 10.0))
+    gust = scipy.ndimage.gaussian_filter1d(stage.rng.standard_normal(stage.frames), 12.0)
+    gust /= gust.std()
+    grain = scipy.ndimage.gaussian_filter(stage.rng.standard_normal((rows, stage.width)), 1.5)
+    still = np.where(grain[..., None] > 0.3 * grain.std(), [190.0, 200.0, 215.0], [60.0, 85.0, 45.0])
+    for k in range(stage.frames):
+        where = [y + 1.0 * sway[k], x + 2.0 * sway[k] + 2.0 * gust[k]]
+        for channel in range(3):
+            stage.background[k, :rows, :, channel] = scipy.ndimage.map_coordinates(
+                still[..., channel], where, order=1, mode="reflect"
+            )
+    stage.walkers(6)
+    return stage.finish()
+
+
+def boats(stage: Stage) -> tuple[Array, Array]:
+    """Small things that cross wide water slowly: a twentieth of the picture high, two minutes at sea."""
+    rows = round(0.7 * stage.height)
+    field_ = moving_field(stage.rng, stage, rows, (2.0, 0.7, 4.0))
+    stage.background[:, -rows:] = stage.background[:, -rows:].mean(axis=(0, 1, 2))
+    stage.background[:, -rows:] += 14.0 * field_[..., None] * np.array([0.9, 1.0, 1.1], np.float32)
+    for _ in range(3):
+        begin, speed = (
+            stage.rng.uniform(0.0, 0.4),
+            stage.rng.choice([-1.0, 1.0]) * stage.rng.uniform(1.2, 2.2),
+        )
+        foot, middle = stage.rng.uniform(0.45, 0.95), stage.rng.uniform(0.3, 0.7)
+
+        def way(
+            frame: int, begin: float = begin, speed: float = speed, foot: float = foot, middle: float = middle
+        ) -> Any:
+            x = middle + speed * (frame / stage.frames - begin) - 0.5 * np.sign(speed)
+            return (x, foot) if -0.1 < x < 1.1 else None
+
+        stage.person(way, 0.13)
+    return stage.finish()
+
+
+def far(stage: Stage) -> tuple[Array, Array]:
+    """People far away: a tenth of the picture high, a few pixels wide."""
+    for _ in range(8):
+        start, foot = stage.rng.uniform(-0.2, 0.9) * stage.frames, stage.rng.uniform(0.5, 0.95)
+        speed = stage.rng.uniform(0.004, 0.008) * stage.rng.choice([-1.0, 1.0])
+
+        def way(frame: int, start: float = start, speed: float = speed, foot: float = foot) -> Any:
+            x = (frame - start) * speed + (0.0 if speed > 0 else 1.0)
+            return (x, foot) if frame >= start and -0.1 < x < 1.1 else None
+
+        stage.person(way, stage.rng.uniform(0.1, 0.14))
+    return stage.finish()
+
+
+def station(stage: Stage) -> tuple[Array, Array]:
+    """A hall: four people come one after the other, each stands for a quarter of the time, while others pass."""
+    for k in range(4):
+        begin, place = 0.05 + 0.2 * k, 0.15 + 0.22 * k
+
+        def way(frame: int, begin: float = begin, place: float = place) -> Any:
+            time = frame / stage.frames
+            x = place + 2.5 * (min(time - begin, 0.0) + max(time - begin - 0.25, 0.0))
+            x += 0.006 * np.sin(frame / 11.0 + place)
+            return (x, 0.85 + 0.04 * (place > 0.5)) if -0.2 < x < 1.2 else None
+
+        stage.person(way, 0.4)
+    stage.walkers(6)
+    return stage.finish()
+
+
+def coded(stage: Stage) -> tuple[Array, Array]:
+    """Noise of 4 gray levels through a coder with few bits: blocks of 8 × 8 that keep their largest coefficients, and
+    are repeated while they hardly change."""
+    stage.walkers(6)
+    frames, masks = stage.finish(noise=4.0)
+    return _coded(frames), masks
+
+
+def _coded(frames: Array) -> Array:
+    count, height, width, _ = frames.shape
+    result, before = np.empty_like(frames), np.zeros(frames.shape[1:], np.float32)
+    for k in range(count):
+        change = frames[k].astype(np.float32) - before
+        blocks = change.reshape(height // 8, 8, width // 8, 8, 3)
+        terms = scipy.fft.dctn(blocks, axes=(1, 3), norm="ortho")
+        step = 24.0
+        terms = step * np.rint(terms / step)
+        before = before + scipy.fft.idctn(terms, axes=(1, 3), norm="ortho").reshape(before.shape)
+        result[k] = np.clip(np.rint(before), 0, 255)
+    return result
+
+
+def heat(stage: Stage) -> tuple[Array, Array]:
+    """A thermal camera: the same gray in all channels, low contrast, people a little warmer than the floor, whose
+    warmth drifts."""
+    stage.background[:] = 90.0 + 0.3 * (stage.background.mean(axis=-1, keepdims=True) - 110.0)
+    time = np.arange(stage.frames) / stage.frames
+    stage.background += (6.0 * np.sin(5.0 * time))[:, None, None, None]
+    stage.walkers(6)
+    stage.drawn = [
+        (frame, top, left, np.full_like(look, 135.0) + 8.0 * (look[..., :1] > 100.0), shape)
+        for frame, top, left, look, shape in stage.drawn
+    ]
+    frames, masks = stage.finish()
+    return np.repeat(frames[..., :1], 3, axis=3), masks
+
+
+def from_the_start(stage: Stage) -> tuple[Array, Array]:
+    """A hundred frames, in the first of which people are there already, and walk slowly."""
+    for k in range(4):
+        foot, speed = 0.6 + 0.1 * k, 0.6 + 0.15 * k
+
+        def way(frame: int, k: int = k, foot: float = foot, speed: float = speed) -> Any:
+            x = 0.15 + 0.22 * k + speed * frame / stage.frames * (1.0 if k % 2 else -1.0)
+            return (x, foot) if -0.1 < x < 1.1 else None
+
+        stage.person(way, 0.3)
+    return stage.finish()
+
+
 def crowd(stage: Stage) -> tuple[Array, Array]:
     """Many people: no frame is empty, and some places are hidden for a third of the time."""
     stage.walkers(60)
@@ -256,13 +379,17 @@ KINDS: dict[str, Callable[[Stage], tuple[Array, Array]]] = {
     "plain": plain, "waves": waves, "leaves": leaves, "spray": spray, "jitter": jitter, "lamp": lamp,
     "window": window, "gain": gain, "shadows": shadows, "stands 10 %": _stays(0.1), "stands 25 %": _stays(0.25),
     "stands 40 %": _stays(0.4), "parks 20 %": _stays(0.2, False), "parks 40 %": _stays(0.4, False),
-    "leaver": leaver, "crowd": crowd, "noisy": noisy, "clip": clip,
+    "leaver": leaver, "crowd": crowd, "noisy": noisy, "clip": clip, "branches": branches, "boats": boats,
+    "far": far, "station": station, "coded": coded, "heat": heat, "from the start": from_the_start,
 }  # fmt: skip
+
+
+LENGTHS = {"clip": 20, "from the start": 100, "branches": 600, "boats": 600, "station": 600}
 
 
 def render(kind: str, seed: int = 0) -> tuple[Array, Array]:
     """(frames, masks) of one kind: uint8 (frames, height, width, 3) and bool (frames, height, width)."""
-    stage = Stage(np.random.default_rng([seed, *map(ord, kind)]), frames=20 if kind == "clip" else FRAMES)
+    stage = Stage(np.random.default_rng([seed, *map(ord, kind)]), frames=LENGTHS.get(kind, FRAMES))
     return KINDS[kind](stage)
 
 

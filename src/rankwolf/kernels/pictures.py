@@ -13,13 +13,18 @@ COUNTS = 4096
 
 
 @compiled
-def square_distance(one: np.ndarray, two: np.ndarray) -> int:
-    """‖one − two‖² of two pixels, over their channels."""
-    total = 0
-    for channel in range(one.size):
-        difference = int(one[channel]) - int(two[channel])
+def are_near(
+    one: np.ndarray, y: int, x: int, many: np.ndarray, row: int, column: int, k: int, square_radius: int
+) -> bool:
+    """Whether ‖one[y, x] − many[row, column, k]‖² ≤ r². Most that are far apart are so in the first channel already."""
+    difference = int(one[y, x, 0]) - int(many[row, column, k, 0])
+    total = difference * difference
+    for channel in range(1, one.shape[2]):
+        if total > square_radius:
+            return False
+        difference = int(one[y, x, channel]) - int(many[row, column, k, channel])
         total += difference * difference
-    return total
+    return total <= square_radius
 
 
 @compiled
@@ -40,14 +45,13 @@ def mark_strangers(
     height, width, count, _ = samples.shape
     for y in range(height):
         for x in range(width):
-            here = residual[y, x]
-            found = 0
             needed = least[y, x]
-            if here[0] > COUNTS:
+            if residual[y, x, 0] > COUNTS:
                 strange[y, x] = False
                 continue
+            found = 0
             for k in range(count):
-                if square_distance(here, samples[y, x, k]) <= square_radius:
+                if are_near(residual, y, x, samples, y, x, k, square_radius):
                     found += 1
                     if found == needed:
                         break
@@ -56,7 +60,7 @@ def mark_strangers(
                     for k in range(count):
                         row = min(max(y + offsets[j, k, 0], 0), height - 1)
                         column = min(max(x + offsets[j, k, 1], 0), width - 1)
-                        if square_distance(here, samples[row, column, k]) <= square_radius:
+                        if are_near(residual, y, x, samples, row, column, k, square_radius):
                             found += 1
                             if found == needed:
                                 break
@@ -67,21 +71,22 @@ def mark_strangers(
 
 @compiled
 def count_visits(
-    here: np.ndarray, series: np.ndarray, own: int, square_radius: int, least: int, patience: int
-) -> int:
-    """In how many separate visits other samples of ``series`` (n, channels) come within the radius; at most ``least``.
+    samples: np.ndarray, y: int, x: int, own: int, row: int, column: int, square_radius: int, least: int, patience: int
+) -> int:  # fmt: skip
+    """In how many separate visits samples of pixel (row, column) come within the radius of sample ``own`` of (y, x).
 
-    A visit is a run of consecutive matches; up to ``patience`` samples that do not match do not end it. The visit
-    that contains sample ``own`` itself is not counted.
+    ``samples`` is (height, width, n, channels). A visit is a run of consecutive matches; up to ``patience`` samples
+    that do not match do not end it. The visit at the time of ``own`` itself is not counted. Counts to ``least`` only.
     """
     found = 0
+    here = samples[:, :, own]
     for step in (-1, 1):
         inside = True
         missed = 0
         k = own + step
-        while 0 <= k < series.shape[0]:
-            if series[k, 0] <= COUNTS:
-                if square_distance(here, series[k]) <= square_radius:
+        while 0 <= k < samples.shape[2]:
+            if samples[row, column, k, 0] <= COUNTS:
+                if are_near(here, y, x, samples, row, column, k, square_radius):
                     if not inside:
                         found += 1
                         if found == least:
@@ -119,18 +124,33 @@ def mark_unsupported(
         for x in range(width):
             needed = least[y, x]
             for n in range(count):
-                here = samples[y, x, n]
                 strange[n, y, x] = False
-                if here[0] > COUNTS or square_distance(here, usual[y, x]) <= square_radius:
+                if samples[y, x, n, 0] > COUNTS or are_near(usual, y, x, samples, y, x, n, square_radius):
                     continue
-                found = count_visits(here, samples[y, x], n, square_radius, needed, patience)
+                found = count_visits(samples, y, x, n, y, x, square_radius, needed, patience)
                 for j in range(offsets.shape[0]):
                     if found >= needed:
                         break
                     row = min(max(y + offsets[j, n, 0], 0), height - 1)
                     column = min(max(x + offsets[j, n, 1], 0), width - 1)
-                    found += count_visits(here, samples[row, column], n, square_radius, needed, patience)
+                    found += count_visits(samples, y, x, n, row, column, square_radius, needed, patience)
                 strange[n, y, x] = found < needed
+
+
+@compiled
+def mark_differences(
+    one: np.ndarray, two: np.ndarray, gain: np.ndarray, level: np.ndarray, found: np.ndarray
+) -> None:
+    """True where |one − gain · two| is above ``level`` (height, width) in any channel.
+
+    Both pictures are (height, width, channels)."""
+    height, width, channels = one.shape
+    for y in range(height):
+        for x in range(width):
+            largest = np.float32(0.0)
+            for channel in range(channels):
+                largest = max(largest, abs(one[y, x, channel] - gain[channel] * two[y, x, channel]))
+            found[y, x] = largest > level[y, x]
 
 
 @compiled

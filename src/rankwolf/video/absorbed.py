@@ -24,9 +24,13 @@ import numpy as np
 import scipy.ndimage
 
 from rankwolf.ground.arrays import Array
-from rankwolf.kernels.pictures import weighted_medians
+from rankwolf.ground.once import computed_once
+from rankwolf.kernels.pictures import mark_differences, weighted_medians
 from rankwolf.video.light import LightTest
 from rankwolf.video.tidy import Runs, dilate, drop_small, majority
+
+# So many pixels, spread over the picture, are enough for its gain.
+MEASURED = 20000
 
 
 @dataclass(frozen=True)
@@ -104,27 +108,28 @@ class Scenery:
 
     def gain(self, low_rank: Array) -> Array:
         """How much brighter each channel of a frame's L is than the reference."""
-        step = max(1, np.count_nonzero(self.measurable) // 20000)
-        where = np.flatnonzero(self.measurable)[::step]
-        channels = low_rank.shape[-1]
-        now = low_rank.reshape(-1, channels)[where].astype(np.float32)
-        ratio = np.median(now / np.maximum(self.reference.reshape(-1, channels)[where], 1.0), axis=0)
-        return np.clip(ratio, 0.3, 3.0).astype(np.float32)
+        where, reference = self._measured
+        now = low_rank.reshape(-1, low_rank.shape[-1])[where].astype(np.float32)
+        return np.clip(np.median(now / reference, axis=0), 0.3, 3.0).astype(np.float32)
 
-    def under(self, low_rank: Array) -> Array:
-        """The scenery in the light of a frame."""
-        return self.gain(low_rank) * self.picture
+    @computed_once
+    def _measured(self) -> tuple[Array, Array]:
+        """The pixels at which the gain is measured, and the reference there."""
+        where = np.flatnonzero(self.measurable)
+        where = where[:: max(1, len(where) // MEASURED)]
+        return where, np.maximum(self.reference.reshape(-1, self.reference.shape[-1])[where], 1.0)
 
-    def absorbed(self, low_rank: Array, scenery: Array) -> Array | None:
-        """Where L has an object in it, with a margin; None for nowhere."""
+    def absorbed(self, low_rank: Array, gain: Array) -> Array | None:
+        """Where L, a frame with this gain, has an object in it, with a margin; None for nowhere."""
         rule = self.rule
-        differs = majority(np.abs(low_rank - scenery).max(axis=-1) > self.level, None, 5)
+        differs = np.empty(low_rank.shape[:2], np.bool_)
+        mark_differences(low_rank, self.picture, gain, self.level, differs)
+        differs = majority(differs, None, 5)
         if not differs.any():
             return None
         runs = Runs.of(differs)
         size = runs.areas / differs.size
         which = np.flatnonzero((size >= rule.least_area) & (size <= rule.most_area))
-        gain = self.gain(low_rank)
         found = np.zeros_like(differs)
         for part in runs.masks(differs, which):
             before = gain * self.still_like(part)

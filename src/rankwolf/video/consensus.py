@@ -29,7 +29,7 @@ import scipy.special
 from rankwolf.ground.arrays import Array
 from rankwolf.kernels.pictures import COUNTS, NO_SAMPLE, mark_strangers, mark_unsupported
 from rankwolf.video.noise import MEDIAN_OF_NORMAL
-from rankwolf.video.tidy import dilate, odd_side, tidy
+from rankwolf.video.tidy import counts_in_squares, dilate, odd_side, tidy
 
 Look = Callable[[int], Array]
 
@@ -66,6 +66,10 @@ class ConsensusRule:
     the first asks for one more where it flickers."""
     flicker: tuple[float, float] = (0.2, 0.35)
     """From the one to the other the number of visits falls from many to few."""
+    restless: tuple[float, float] = (0.05, 0.15)
+    """The same for the share of unusual pixels nearby in quiet moments: what passes by is away then."""
+    quiet: float = 0.25
+    """The quantile over time that is a quiet moment."""
     patience: int = 1
     """So many samples that are not alike do not end a visit."""
     smooth: float = 9.0
@@ -164,12 +168,15 @@ def _clean(
     near = max(rule.near, rule.near_in_sigmas * sigma * 3.0**0.5)
     square = rule.square(near, channels)
     usual = _medians(values)
-    flicker = _flicker(rule, values, usual, look_after, square)
+    flicker, restless = _restlessness(rule, values, usual, look_after, square)
+    moving = np.maximum(
+        np.interp(flicker, rule.flicker, (0.0, 1.0)), np.interp(restless, rule.restless, (0.0, 1.0))
+    )
     strange = np.empty((count, height, width), np.bool_)
     bands = [slice(y, min(y + 16, height)) for y in range(0, height, 16)]
     margin = int(np.abs(offsets).max(initial=0))
     for number in range(rule.cleaning):
-        visits = np.interp(flicker, rule.flicker, (rule.many_visits, rule.few_visits + number))
+        visits = rule.many_visits + (rule.few_visits + number - rule.many_visits) * moving
         needed = np.rint(visits).astype(np.int32)
 
         def mark(rows: slice, usual: Array = usual, needed: Array = needed) -> None:
@@ -220,24 +227,36 @@ def _medians(values: Array) -> Array:
     return medians
 
 
-def _flicker(rule: ConsensusRule, values: Array, usual: Array, look_after: Look, square: int) -> Array:
-    """P(usual in the next frame | unusual in this one) / P(usual): 1 if frames do not depend on each other, 0 if what
-    is unusual stays. Over squares of pixels; 0 where next to nothing was unusual."""
+def _restlessness(
+    rule: ConsensusRule, values: Array, usual: Array, look_after: Look, square: int
+) -> tuple[Array, Array]:
+    """How much the background of each pixel moves: two numbers, each over a square of pixels.
+
+    Flicker: P(usual in the next frame | unusual in this one) / P(usual). It is 1 if frames do not depend on each other
+    and 0 if what is unusual stays, or where next to nothing was unusual. Restlessness: the share of unusual pixels in
+    quiet moments, a quantile over time. It is 0 where things pass by, however many, if they do not all the time.
+    """
     height, width, count, _ = values.shape
+    side = odd_side(rule.smooth, (height, width))
     seen, unusual, gone = (np.zeros((height, width), np.float32) for _ in range(3))
+    shares = np.empty((count, height, width), np.uint8)
     for n in range(count):
         here, after = values[:, :, n], look_after(n)
-        counted = (here[..., 0] <= COUNTS) & (after[..., 0] <= COUNTS)
+        counted = here[..., 0] <= COUNTS
         odd = counted & _far(here, usual, square)
-        seen += counted
-        unusual += odd
-        gone += odd & ~_far(after, usual, square)
-    side = odd_side(rule.smooth, (height, width))
+        shares[n] = counts_in_squares(odd, side) * 255 // (side * side)
+        both = counted & (after[..., 0] <= COUNTS)
+        seen += both
+        unusual += odd & both
+        gone += odd & both & ~_far(after, usual, square)
     seen, unusual, gone = (
         scipy.ndimage.uniform_filter(x, side, mode="nearest") for x in (seen, unusual, gone)
     )
-    share = gone / np.maximum(unusual, 1e-6) / np.maximum(1.0 - unusual / np.maximum(seen, 1e-6), 0.02)
-    return np.where(unusual * side * side >= 20.0, share, 0.0)
+    flicker = gone / np.maximum(unusual, 1e-6) / np.maximum(1.0 - unusual / np.maximum(seen, 1e-6), 0.02)
+    flicker[unusual * side * side < 20.0] = 0.0
+    quiet = int(rule.quiet * count)
+    shares.partition(quiet, axis=0)
+    return flicker, shares[quiet] / 255.0
 
 
 def _far(one: Array, two: Array, square: int) -> Array:

@@ -196,10 +196,11 @@ class MaskModel:
         """The residual, in absorbed objects that from the scenery; where those are; the scenery in this light."""
         if self.scenery is None:
             return look.residual, None, None
-        scenery = self.scenery.under(look.low_rank)
-        absorbed = self.scenery.absorbed(look.low_rank, scenery)
+        gain = self.scenery.gain(look.low_rank)
+        absorbed = self.scenery.absorbed(look.low_rank, gain)
         if absorbed is None:
             return look.residual, None, None
+        scenery = gain * self.scenery.picture
         residual = look.residual.copy()
         residual[absorbed] += look.low_rank[absorbed] - scenery[absorbed]
         return residual, absorbed, scenery
