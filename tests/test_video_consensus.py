@@ -69,6 +69,21 @@ def test_weighted_medians():
         assert medians[j] == repeated[(len(repeated) - 1) // 2]
 
 
+def test_what_sways_slowly_is_background_and_what_passes_often_is_not():
+    """Branches on the left, slow enough to be the same in the next frame; on the right a car in every third frame."""
+    rng = np.random.default_rng(3)
+    sway = scipy.ndimage.gaussian_filter(rng.standard_normal((COUNT, HEIGHT, WIDTH)), (0.0, 1.5, 1.5))
+    series = 45.0 * np.sign(sway) * (np.arange(WIDTH) < 12)
+    for n in range(COUNT):
+        if n % 3 == 1:
+            series[n, 8:16, 19:30] = (-90.0, -50.0, 50.0, 90.0)[n % 4]
+    samples = learn(series, many_visits=16)
+    assert strange(samples, series[7])[:, :10].mean() < 0.05
+    assert strange(samples, series[7])[9:15, 21:28].mean() > 0.95
+    slow = learn(series, many_visits=16, restless=(2.0, 3.0))
+    assert strange(slow, series[7])[:, :10].mean() > 0.1, "without the quiet moments they would be objects"
+
+
 def test_what_flickers_is_background_and_an_object_there_is_not():
     """Water that is 40 gray levels brighter or darker, every frame anew."""
     rng = np.random.default_rng(2)

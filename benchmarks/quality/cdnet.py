@@ -112,7 +112,10 @@ def stages() -> dict[str, MaskRule | None]:
         "one threshold instead of the model": None,
         "no cleaning of the samples": replace(plain, consensus=replace(consensus, cleaning=0)),
         "one round of cleaning": replace(plain, consensus=replace(consensus, cleaning=1)),
-        "few visits are enough everywhere": replace(plain, consensus=replace(consensus, many_visits=3)),
+        "few visits are enough everywhere": replace(
+            plain, consensus=replace(consensus, some_visits=3, many_visits=3)
+        ),
+        "branches need many visits": replace(plain, consensus=replace(consensus, restless=(2.0, 3.0))),
         "no samples of neighbours": replace(plain, consensus=replace(consensus, borrowed=0)),
         "three matches whatever the noise": replace(plain, consensus=replace(consensus, sensitivity=99.0)),
         "what stays is background": replace(plain, absorbed=None),
@@ -141,7 +144,10 @@ def neighbours() -> dict[str, list[MaskRule]]:
         "reach": of_consensus("reach", 1.0, 3.0),
         "near": of_consensus("near", 9.0, 15.0),
         "few visits": of_consensus("few_visits", 2, 5),
+        "some visits": of_consensus("some_visits", 4, 8),
         "many visits": of_consensus("many_visits", 8, 18),
+        "restless": of_consensus("restless", (0.02, 0.08), (0.1, 0.3)),
+        "quiet": of_consensus("quiet", 0.1, 0.4),
         "flicker": of_consensus("flicker", (0.15, 0.25), (0.3, 0.45)),
         "absorbed level": of_absorbed("level", 15.0, 27.0),
         "activity factor": of_absorbed("activity_factor", 2.0, 4.0),

@@ -9,8 +9,10 @@ strange. In sensor noise alone a few are always near, so the number that is need
 it lies far from the median of the pixel's samples, and residuals like it came in too few *separate visits*: an object
 that stands still for a hundred frames comes once, a wave comes again and again. How many visits are enough depends on
 whether the pixel *flickers*: where what is unusual is gone in the next frame, the background itself moves, and few are
-enough; where it stays for a while, things pass by, and many are needed. The samples of one frame that look like
-objects are then tidied like a mask, so that only coherent pieces are dropped.
+enough; where it stays for a while, things pass by, and many are needed. Branches in the wind are slower than that, but
+they are *restless*: even in the quietest quarter of the frames something nearby is unusual, while a road is empty then.
+There some visits are enough. The samples of one frame that look like objects are then tidied like a mask, so that only
+coherent pieces are dropped.
 
 Cost: samples are 2·n·channels bytes a pixel. A pixel of the background takes about as many comparisons as matches are
 needed, one of an object all 3·n.
@@ -61,19 +63,20 @@ class ConsensusRule:
     near_in_sigmas: float = 2.5
     """At least this many standard deviations of all residuals."""
     few_visits: int = 3
+    some_visits: int = 5
     many_visits: int = 12
-    """How many separate visits are enough where the background flickers, and where it does not; each round after
-    the first asks for one more where it flickers."""
+    """How many separate visits are enough where the background flickers, where it is restless, and elsewhere; each
+    round after the first asks for one more where it flickers."""
     flicker: tuple[float, float] = (0.2, 0.35)
     """From the one to the other the number of visits falls from many to few."""
     restless: tuple[float, float] = (0.05, 0.15)
-    """The same for the share of unusual pixels nearby in quiet moments: what passes by is away then."""
+    """From many to some: the share of unusual pixels nearby in quiet moments, when what passes by is away."""
     quiet: float = 0.25
     """The quantile over time that is a quiet moment."""
     patience: int = 1
     """So many samples that are not alike do not end a visit."""
     smooth: float = 9.0
-    """The side of the square over which flicker is measured."""
+    """The side of the square over which both are measured; at least 5 pixels."""
     margin: int = 5
     """The side of the square by which objects are widened before their samples are dropped."""
     least_samples: int = 6
@@ -169,14 +172,14 @@ def _clean(
     square = rule.square(near, channels)
     usual = _medians(values)
     flicker, restless = _restlessness(rule, values, usual, look_after, square)
-    moving = np.maximum(
-        np.interp(flicker, rule.flicker, (0.0, 1.0)), np.interp(restless, rule.restless, (0.0, 1.0))
-    )
+    flickers = np.interp(flicker, rule.flicker, (0.0, 1.0))
+    sways = np.interp(restless, rule.restless, (0.0, 1.0))
     strange = np.empty((count, height, width), np.bool_)
     bands = [slice(y, min(y + 16, height)) for y in range(0, height, 16)]
     margin = int(np.abs(offsets).max(initial=0))
     for number in range(rule.cleaning):
-        visits = rule.many_visits + (rule.few_visits + number - rule.many_visits) * moving
+        few, some = (rule.many_visits - visits for visits in (rule.few_visits + number, rule.some_visits))
+        visits = rule.many_visits - np.maximum(flickers * few, sways * some)
         needed = np.rint(visits).astype(np.int32)
 
         def mark(rows: slice, usual: Array = usual, needed: Array = needed) -> None:
@@ -237,7 +240,7 @@ def _restlessness(
     quiet moments, a quantile over time. It is 0 where things pass by, however many, if they do not all the time.
     """
     height, width, count, _ = values.shape
-    side = odd_side(rule.smooth, (height, width))
+    side = max(5, odd_side(rule.smooth, (height, width)))
     seen, unusual, gone = (np.zeros((height, width), np.float32) for _ in range(3))
     shares = np.empty((count, height, width), np.uint8)
     for n in range(count):
