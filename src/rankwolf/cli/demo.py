@@ -121,10 +121,10 @@ class Table:
         self._table = LogTable() if talks else None
 
     def stage(self, name: str, total: int | None) -> None:
-        """The table says enough."""
+        """Nothing: the table of iterations says enough."""
 
     def advance(self, frames: int) -> None:
-        """A demo is short."""
+        """Nothing: the demo is short."""
 
     def record(self, record: Record) -> object:
         """Print the row of one iteration."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 BACKGROUND, MASK, STATE, SUMMARY = "background.mkv", "mask.mkv", "state.npz", "summary.json"
 SAY_EVERY = 10.0
-# Options of the other way that mean nothing here.
+# Options of a separation without --live, which have no meaning with it.
 FOREIGN = (
     "start end every mask sample strict max_memory delta lambdas model method tol checkpoint checkpoint_every "
     "resume max_seconds threads format foreground audio no_report threshold"

@@ -35,7 +35,7 @@ class Header(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Of the array."""
+        """The bytes of the array."""
         return prod(self.shape) * self.dtype.itemsize
 
 
@@ -71,7 +71,7 @@ class Archive:
         self._budget.check(self._address, sum(info.file_size for info in infos), stored)
 
     def header(self, name: str) -> Header:
-        """Of one array."""
+        """What the header of one array says."""
         info = self._info(f"{name}.npy")
         with self._file.open(info) as file:
             return read_header(self._address, file, info.file_size)
@@ -144,7 +144,7 @@ def new_archive(path: Name, compression: int = zipfile.ZIP_STORED) -> Iterator[z
             yield made
             made.close()
         finally:
-            made.fp = None  # closed, whatever it thinks
+            made.fp = None  # closed, although zipfile would still write its directory
 
 
 def write_npz(path: Name, arrays: Mapping[str, Any]) -> None:

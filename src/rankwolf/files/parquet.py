@@ -82,7 +82,7 @@ def _check_types(address: Address, schema: Any, kept: list[int]) -> None:
 
 
 def _check_row_groups(address: Address, metadata: Any, budget: Budget) -> None:
-    """What each column of a group claims to inflate to is claimed too."""
+    """Hold the uncompressed sizes that the columns of each row group claim against the budget."""
     for group in range(metadata.num_row_groups):
         parts = metadata.row_group(group)
         for column in range(metadata.num_columns):
@@ -111,6 +111,6 @@ def _index_column(address: Address, schema: Any, names: list[str], wanted: str) 
 
 
 def _index_name(names: list[str], index: list[int]) -> str | None:
-    """Of the index column, unless pandas made the name up."""
+    """The name of the index column, unless pandas made it up."""
     name = names[index[0]] if index else ""
     return None if not index or name.startswith("__index_level_") else name

@@ -71,7 +71,7 @@ def read_text(address: Address, budget: Budget, options: TableOptions) -> Labell
 class Top:
     """The heading, where there is one, and the first row below it; ``place``: where in the file that row begins.
 
-    ``lines``: of text above it.
+    ``lines``: how many lines of text are above that row.
     """
 
     header: list[str] | None
@@ -112,7 +112,7 @@ def _separator(address: Address, file: IO[str]) -> str:
 
 
 def _lines(address: Address, file: IO[str]) -> Iterator[str]:
-    """Of the file, where ``tell`` can be asked in between."""
+    """The lines of the file, read so that ``tell`` works between two of them."""
     total = 0
     while line := file.readline(MOST_LINE):
         total += len(line)

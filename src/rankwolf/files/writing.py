@@ -117,7 +117,7 @@ def _parts(part: RowSliceable, blocks: Iterator[tuple[slice, Array]]) -> Iterato
 
 
 def _counted(parts: Iterable[Part], columns: int, advance: Advance) -> Iterator[Part]:
-    """With ``advance`` told of as many rows as the entries would make."""
+    """The parts, while ``advance`` is told how many rows their entries would fill."""
     entries = 0
     for rows, place, block in parts:
         yield rows, place, block

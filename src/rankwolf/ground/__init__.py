@@ -1,4 +1,4 @@
-"""What everything stands on: the array type, low-rank matrices, complaints, the machine, files that appear whole.
+"""What everything stands on: the array type, low-rank matrices, Nesterov's sequence, complaints, the machine.
 
 Nothing here knows of problems, data or solvers, and nothing here imports from the rest of the package.
 """

@@ -26,7 +26,7 @@ class Sighting:
 
     @classmethod
     def of(cls, number: int, mask: Array) -> Sighting | None:
-        """In this mask; None if it is empty."""
+        """The sighting in this mask; None if the mask is empty."""
         parts, count = scipy.ndimage.label(mask)
         if count == 0:
             return None
@@ -70,7 +70,7 @@ class Event:
 
     @property
     def best(self) -> Sighting:
-        """The one in which it is largest."""
+        """The sighting in which the object is largest."""
         return max(self.sightings, key=lambda sighting: sighting.area)
 
 

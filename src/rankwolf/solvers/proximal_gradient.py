@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from rankwolf.data import Data
+from rankwolf.ground.momentum import Momentum
 from rankwolf.problem import WithOracles
 from rankwolf.solvers.base import Report, Solver
 from rankwolf.solvers.iterates import PROXIMAL, PROXIMAL_STATES
 from rankwolf.solvers.iterates.proximal import ProximalPair
-from rankwolf.solvers.momentum import Momentum
 
 State = ProximalPair[Any]
 

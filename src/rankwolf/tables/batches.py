@@ -25,7 +25,7 @@ SPARE_DIRECTIONS = 16
 
 @dataclass(frozen=True)
 class Totals:
-    """Of all rows so far: their number, the observed entries, ‖P_Ω M‖²_F, and the noise. With forgetting, faded."""
+    """The number of rows so far, their observed entries, ‖P_Ω M‖²_F and noise. With forgetting the past counts less."""
 
     rows: float
     observed: float

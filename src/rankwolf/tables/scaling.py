@@ -49,11 +49,11 @@ class Scaling:
         return centred(source, self.centre, self.scale)
 
     def restored(self, part: RowSliceable) -> RowSliceable:
-        """RowSliceable of a matrix that is like the data (L), back in its units: x·scale + centre."""
+        """Rows of a matrix that is like the data (L), back in its units: x·scale + centre."""
         return part if self.scale is None else _InOldUnits(part, self.scale, self.centre)
 
     def stretched(self, part: RowSliceable) -> RowSliceable:
-        """RowSliceable of a difference (S), back in its units: x·scale."""
+        """Rows of a difference (S), back in its units: x·scale."""
         return part if self.scale is None else _InOldUnits(part, self.scale, None)
 
     def stretched_parts(self, parts: Iterable[Part]) -> Iterator[Part]:
@@ -73,7 +73,7 @@ class Scaling:
 
 
 class _InOldUnits:
-    """RowSliceable of a part, times the scale, plus the centre."""
+    """Rows of a part, times the scale, plus the centre."""
 
     def __init__(self, part: RowSliceable, scale: Array, centre: Array | None) -> None:
         self._part, self._scale, self._centre = part, scale, centre

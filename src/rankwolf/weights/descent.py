@@ -24,6 +24,7 @@ from rankwolf.data import Source
 from rankwolf.data.bounded import FindScale
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.deadline import Deadline
+from rankwolf.ground.momentum import Momentum
 from rankwolf.passes.coefficients import fit_rows
 from rankwolf.weights.noise import (
     LIMIT_IN_SIGMAS,
@@ -198,7 +199,7 @@ class Ladder:
     def _fit(self, start: Rung, where: Array) -> Rung:
         """Alternating projections with momentum, on the entries ``where``."""
         low_rank = point = start.low_rank
-        right, sigma, t = start.right, start.sigma, 1.0
+        right, sigma, momentum = start.right, start.sigma, Momentum()
         observed = int(np.count_nonzero(where))
         freedom = freedom_of(right.shape[1], self.data.shape, observed)
         places = np.flatnonzero(where)[:: max(1, observed // self.settings.measured_entries)]
@@ -213,9 +214,9 @@ class Ladder:
             last, low_rank = low_rank, (target @ right) @ right.T
             step = low_rank - point
             if float(np.sum(step * (low_rank - last))) < 0.0:  # the momentum points uphill
-                t = 1.0
-            t, momentum = (1.0 + (1.0 + 4.0 * t * t) ** 0.5) / 2.0, t - 1.0
-            point = low_rank + min(momentum / t, 0.9) * (low_rank - last)
+                momentum = Momentum()
+            momentum = momentum.next()
+            point = low_rank + min(momentum.factor, 0.9) * (low_rank - last)
             still = float(np.linalg.norm(step)) <= error * sigma and abs(sigma - measured) <= 0.05 * measured
             if still or self.deadline.passed:
                 break

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from rankwolf.ground.momentum import Momentum
 from rankwolf.solvers.hybrid.settings import HybridSettings
-from rankwolf.solvers.momentum import Momentum
 
 
 @dataclass(frozen=True)

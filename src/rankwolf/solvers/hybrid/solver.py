@@ -9,6 +9,7 @@ import numpy as np
 
 from rankwolf.data import Source
 from rankwolf.ground.low_rank import LowRank
+from rankwolf.ground.momentum import Momentum
 from rankwolf.oracles.nuclear import orthonormal_against
 from rankwolf.passes import Deflation, evaluate
 from rankwolf.problem import Certificate, Found, NoiseBounded, Past, Penalized, Problem
@@ -19,7 +20,6 @@ from rankwolf.solvers.hybrid.settings import HybridSettings
 from rankwolf.solvers.hybrid.start import start, start_from
 from rankwolf.solvers.hybrid.state import HybridState, Level, Point
 from rankwolf.solvers.hybrid.sweep import HybridSums
-from rankwolf.solvers.momentum import Momentum
 
 
 class Hybrid(Solver[Problem, HybridState]):

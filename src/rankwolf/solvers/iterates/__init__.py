@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from rankwolf.ground.low_rank import LowRank
+from rankwolf.ground.momentum import Momentum
 from rankwolf.passes import ResidualSums
 from rankwolf.solvers.iterates.atoms import Atoms, SparseAtoms
 from rankwolf.solvers.iterates.base import AtomicPair, ShrinkingPair
@@ -18,7 +19,6 @@ from rankwolf.solvers.iterates.of_measurements import MeasuredIterate
 from rankwolf.solvers.iterates.proximal import ProximalPair
 from rankwolf.solvers.iterates.proximal_of_entries import ProximalEntries
 from rankwolf.solvers.iterates.proximal_of_measurements import Point, ProximalMeasured
-from rankwolf.solvers.momentum import Momentum
 
 # By the kind of data. Another kind is one class and one line in each table.
 ATOMIC: dict[str, type[AtomicPair[Any, Any]]] = {"entries": AtomicEntries, "measurements": MeasuredIterate}

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
+from rankwolf.ground.momentum import Momentum
 from rankwolf.problem import WithOracles
 from rankwolf.solvers.base import Report
-from rankwolf.solvers.momentum import Momentum
 
 D = TypeVar("D")
 

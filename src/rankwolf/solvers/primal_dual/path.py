@@ -4,8 +4,8 @@ POGM (Kim and Fessler, 2018; for L + S: Lin and Fessler, 2019) with h = 1/(2‖A
 proximal steps s_k = h(2θ_{k−1} + θ_k − 1)/θ_k, for x = (L, S) and g_k = h·A*(b − A[L + S]):
 
     w_k = x_{k−1} + g_k
-    z_k = w_k + a_k(w_k − w_{k−1}) + (θ_{k−1}/θ_k)(w_k − x_{k−1}) + (a_k·h/s_{k−1})(z_{k−1} − x_{k−1}),  a_k = (θ_{k−1}
-    − 1)/θ_k x_k = prox of μ_k·s_k·(λ_L‖L‖_* + λ_S‖S‖₁) at z_k
+    z_k = w_k + a_k(w_k − w_{k−1}) + (θ_{k−1}/θ_k)(w_k − x_{k−1}) + (a_k·h/s_{k−1})(z_{k−1} − x_{k−1})
+    x_k = prox of μ_k·s_k·(λ_L‖L‖_* + λ_S‖S‖₁) at z_k,  with a_k = (θ_{k−1} − 1)/θ_k
 
 With z_k = c_k + (1 + a_k + θ_{k−1}/θ_k)g_k, all that is carried from one iteration to the next is
 c_k = (1 + a_k)x_{k−1} − a_k·w_{k−1} + (a_k·h/s_{k−1})(z_{k−1} − x_{k−1}).
@@ -19,8 +19,8 @@ import numpy as np
 
 from rankwolf import kernels
 from rankwolf.data.measurements import Measurements
+from rankwolf.ground.momentum import Momentum
 from rankwolf.problem import Penalized
-from rankwolf.solvers.momentum import Momentum
 from rankwolf.solvers.primal_dual.settings import PrimalDualSettings
 from rankwolf.solvers.primal_dual.state import PrimalDualState, tiles_of
 
@@ -40,7 +40,7 @@ class Coefficients:
 
     @classmethod
     def after(cls, theta: float) -> Coefficients:
-        """From θ_{k−1}."""
+        """The coefficients of the iteration that begins at ``theta`` = θ_{k−1}."""
         following = Momentum(theta).next()
         t = following.t
         return cls(following.factor, 1.0 + following.factor + theta / t, (2.0 * theta + t - 1.0) / t, t)
