@@ -162,7 +162,13 @@ class WithOracles(Problem):
 
 @dataclass(frozen=True)
 class Penalized(WithOracles):
-    """min ½‖P_Ω(L + S − M)‖²_F + λ_L‖L‖_* + λ_S‖S‖₁, equation (1.5)."""
+    """min ½‖P_Ω(L + S − M)‖²_F + λ_L‖L‖_* + λ_S‖S‖₁, equation (1.5).
+
+    Two numbers; every answer costs a few operations.
+
+    >>> Penalized(3.0, 0.5).objective(misfit_squared=2.0, nuclear_norm=10.0, l1_norm=4.0)
+    33.0
+    """
 
     lambda_L: float
     lambda_S: float
@@ -250,7 +256,13 @@ class Penalized(WithOracles):
 
 @dataclass(frozen=True)
 class Constrained(WithOracles):
-    """min ½‖P_Ω(L + S − M)‖²_F subject to ‖L‖_* ≤ τ_L and ‖S‖₁ ≤ τ_S, equation (1.6)."""
+    """min ½‖P_Ω(L + S − M)‖²_F subject to ‖L‖_* ≤ τ_L and ‖S‖₁ ≤ τ_S, equation (1.6).
+
+    Two numbers; every answer costs a few operations.
+
+    >>> Constrained(10.0, 4.0).objective(misfit_squared=2.0, nuclear_norm=10.0, l1_norm=4.0)
+    1.0
+    """
 
     tau_L: float
     tau_S: float
@@ -300,7 +312,10 @@ class NoiseBounded(Problem):
     """min ‖L‖_* + λ‖S‖₁ subject to ‖P_Ω(L + S − M)‖_F ≤ ε; ε = 0 is classical pursuit, L + S = M on Ω.
 
     The optimum is that of the penalised problem with weights (μ, μλ) for the μ at which the misfit is ε; for ε = 0 it
-    is the end of the path, μ → 0.
+    is the end of the path, μ → 0. Two numbers; every answer costs a few operations.
+
+    >>> NoiseBounded(weight=0.5, epsilon=2.0).objective(misfit_squared=2.0, nuclear_norm=10.0, l1_norm=4.0)
+    12.0
     """
 
     weight: float
