@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
+import inspect
+import os
 import re
 import subprocess
 import sys
 import textwrap
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -24,6 +28,7 @@ QUICKSTART = ROOT / "examples" / "quickstart.py"
 QUOTE = re.compile(r"(<!-- quoted: (\S+) ([^\n]+) -->\n```python\n)(.*?)(?=```)", re.S)
 PROGRAM = re.compile(r"(?<=## Ten lines\n\n```python\n).*?(?=```)", re.S)
 OUTPUT = re.compile(r"(?<=\nprints\n\n```\n).*?(?=```)", re.S)
+COMPARED = re.compile(r"(?<=<!-- compared -->\n).*?(?=<!-- /compared -->)", re.S)
 RENEW = "Run: python tests/test_documents.py"
 
 
@@ -93,13 +98,190 @@ def test_links_between_documents_lead_somewhere():
             assert (document.parent / link).exists(), f"{document.name}: {link}"
 
 
+def rows_of(page: str, heading: str) -> dict[str, dict[str, str]]:
+    """The first table after a heading of a page: its rows by their first cell."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8").split(heading, 1)[1]
+    table = re.search(r"(?:^\|.*\n)+", text, re.M)[0].splitlines()
+    names, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in table)
+    return {row[0]: dict(zip(names, row, strict=True)) for row in rows}
+
+
+def panels() -> dict[tuple[str, str], dict[str, str]]:
+    """The table of the page on RobustPCA, by (table, method)."""
+    text = (ROOT / "docs" / "robust_pca.md").read_text(encoding="utf-8")
+    table = [
+        line.strip("|").split("|") for line in text.split("| table ")[1].splitlines() if line.startswith("|")
+    ]
+    names = ["table", "method", "missing", "outliers", "factors", "components", "seconds"]
+    rows = [dict(zip(names, map(str.strip, row), strict=True)) for row in table if len(row) == len(names)]
+    return {(row["table"].split(",")[0], row["method"]): row for row in rows}
+
+
+def comparison() -> str:
+    """README's table, from the pages that the benchmarks wrote; bold where others are better."""
+    clip = rows_of("benchmarks.md", "**escalator**")
+    square = rows_of("benchmarks.md", "**synthetic**")
+    tables = panels()
+
+    def best(column: str, rows: dict[str, dict[str, str]]) -> tuple[str, str]:
+        values = {name: row[column] for name, row in rows.items() if re.fullmatch(r"[\d.e+-]+", row[column])}
+        name = min((n for n in values if n != "rankwolf"), key=lambda n: float(values[n]))
+        return name.split()[0], values[name]
+
+    def line(what: str, ours: str, theirs: str) -> str:
+        return f"| {what} | {ours} | {theirs} |"
+
+    def seconds(rows: dict[str, dict[str, str]], name: str) -> str:
+        return next(row["seconds"] for key, row in rows.items() if key.split()[0] == name)
+
+    quickest, its_seconds = best("seconds", clip)
+    pursuer, pursuit = best("pursuit", clip)
+    silent = sum("no answer" in row["seconds"] for row in square.values())
+    wine, digits = ({m: row for (t, m), row in tables.items() if t == name} for name in ("wine", "digits"))
+    return "\n".join(
+        [
+            "| | Rankwolf | others |",
+            "|---|---|---|",
+            line(
+                "a video clip, 20800 × 200",
+                f"{clip['rankwolf']['seconds']} s, {clip['rankwolf']['peak MB above']} MB beside the data",
+                f"{quickest} {its_seconds} s, pyrpca {seconds(clip, 'pyrpca')} s, sporco {seconds(clip, 'sporco')} s, "
+                f"tensorly {seconds(clip, 'tensorly')}; 320 to 400 MB",
+            ),
+            line(
+                "the same clip, objective of classical pursuit (lower is better)",
+                clip["rankwolf"]["pursuit"],
+                f"**{pursuer} {pursuit}**: it minimises this one",
+            ),
+            line(
+                "2000 × 2000, rank 20, 10 % wrong: error of L",
+                f"{square['rankwolf']['error of L']} in {square['rankwolf']['seconds']} s",
+                f"rpca {square['rpca 0.1.6']['error of L']} in {square['rpca 0.1.6']['seconds']} s; "
+                f"no answer within 80 s from {silent} others",
+            ),
+            line(
+                "the same: rank that was found",
+                square["rankwolf"]["rank of L"],
+                f"**rpca {square['rpca 0.1.6']['rank of L']}**, told 20",
+            ),
+            line(
+                "wine, 20 % missing, 5 % wrong: error where missing",
+                wine["RobustPCA"]["missing"],
+                f"IterativeImputer {wine['IterativeImputer']['missing']}, PCA {wine['PCA']['missing']}, "
+                f"KNNImputer {wine['KNNImputer']['missing']}",
+            ),
+            line(
+                "digits, the same: variance along the first three components",
+                digits["RobustPCA"]["factors"],
+                f"**PCA {digits['PCA']['factors']}, KNNImputer {digits['KNNImputer']['factors']}**",
+            ),
+            line("digits: seconds", digits["RobustPCA"]["seconds"], f"**PCA {digits['PCA']['seconds']}**"),
+            "",
+        ]
+    )
+
+
+def test_readme_compares_with_the_figures_that_were_measured():
+    assert COMPARED.search(README.read_text(encoding="utf-8"))[0] == comparison(), RENEW
+
+
+def module_from(path: Path):
+    """A module of the documents' own folder."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_code_block_runs_as_pasted():
+    """Python blocks in empty folders; commands are parsed here and run by ``make docs``."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "docs" / "blocks.py"), "--quick"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
+    assert int(re.search(r"(\d+) pass, 0 fail", done.stdout)[1]) >= 25
+
+
+def test_a_block_that_fails_is_told(tmp_path):
+    blocks = module_from(ROOT / "docs" / "blocks.py")
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```python\nprint(1 / 0)\n```\n\n```sh\nrankwolf separate --no-such-option\n```\n", encoding="utf-8"
+    )
+    blocks.ROOT = tmp_path
+    python, command = blocks.blocks_of(page)
+    assert "ZeroDivisionError" in blocks.run_python(python)
+    assert blocks.check_command(command.code.strip()).startswith("fail")
+
+
+def test_every_public_name_is_in_the_reference_with_cost_and_example():
+    import rankwolf
+
+    reference = set(
+        re.findall(r"^   ([\w.]+)$", (ROOT / "docs" / "api.rst").read_text(encoding="utf-8"), re.M)
+    )
+    modules = {
+        "": rankwolf,
+        "sensing.": rankwolf.sensing,
+        "solvers.": rankwolf.solvers,
+        "video.": rankwolf.video,
+    }
+    public = {
+        prefix + name: getattr(module, name)
+        for prefix, module in modules.items()
+        for name in module.__all__
+        if not inspect.ismodule(getattr(module, name)) and callable(getattr(module, name))
+    }
+    assert set(public) <= reference
+    without = [name for name, thing in public.items() if ">>>" not in (inspect.getdoc(thing) or "")]
+    assert not without, f"No example: {without}"
+    # What is only a few numbers or a name has no cost worth a word.
+    few = {"LowRank", "RankwolfWarning", "Status", "Record", "RobustPCA"}
+    words = re.compile(r"cost|passe?s?\b|memory|product|numbers", re.I)
+    silent = [
+        name for name, thing in public.items() if name not in few and not words.search(inspect.getdoc(thing))
+    ]
+    assert not silent, f"No cost: {silent}"
+
+
+def test_lowest_versions_are_those_of_the_package():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    used = [*project["dependencies"], *(line for name in RUNTIME for line in extras[name])]
+    declared = {re.split(r"[\[>]", line)[0].lower(): line.split(">=")[1] for line in used}
+    lines = (ROOT / "constraints-lowest.txt").read_text(encoding="utf-8").splitlines()[1:]
+    tested = dict(line.lower().split("==") for line in lines)
+    assert set(declared) == set(tested)
+    for name, version in declared.items():
+        assert (tested[name] + ".0.0").startswith(version + "."), f"{name}: {version}, tested {tested[name]}"
+
+
+RUNTIME = ("report", "video", "sklearn", "mri", "dask", "io")
+
+
+def test_readme_on_an_index_has_no_link_into_the_repository():
+    pytest.importorskip("hatchling")
+    hook = module_from(ROOT / "hatch_build.py")
+    shown = hook.for_an_index(README.read_text(encoding="utf-8"), None)
+    assert not re.findall(r"\]\((?!https?:|#)", shown)
+    absolute = hook.for_an_index(README.read_text(encoding="utf-8"), "https://example.org/rankwolf")
+    assert "](https://example.org/rankwolf/raw/main/docs/demo.png)" in absolute
+    assert not re.findall(r"\]\((?!https?:|#)", absolute)
+
+
 def renew() -> None:
     """Write the quotes, the program and its output into the documents."""
     text = CONTRIBUTING.read_text(encoding="utf-8")
     CONTRIBUTING.write_text(QUOTE.sub(lambda m: m[1] + definitions(m[2], m[3]), text), encoding="utf-8")
     program, output = QUICKSTART.read_text(encoding="utf-8"), run_quickstart()
     text = PROGRAM.sub(lambda _: program, README.read_text(encoding="utf-8"))
-    README.write_text(OUTPUT.sub(lambda _: output, text), encoding="utf-8")
+    text = COMPARED.sub(lambda _: comparison(), OUTPUT.sub(lambda _: output, text))
+    README.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def sphere(cx, cy, radius):
 
 big, big_normals = sphere(-0.1, 0.0, 0.8)
 small, small_normals = sphere(0.35, -0.3, 0.28)
-small = np.where(small >= 0, small + 0.6, -1.0)  # it floats in front
+small = np.where(small >= 0, small + 1.1, -1.0)  # it floats in front
 front = small > big
 normals = np.where(front, small_normals, big_normals)
 height = np.maximum(small, big)
@@ -39,7 +39,7 @@ paint = np.where(front, 0.9, 0.55 + 0.25 * np.sin(9 * x) * np.sin(9 * y)) * (hei
 def photograph(light):
     """A matt surface, a small highlight, and the shadow of the small sphere on the big one."""
     shading = np.einsum("i,ijk->jk", light, normals)
-    towards = np.stack([0.35 - x, -0.3 - y, 0.6 - height])
+    towards = np.stack([0.35 - x, -0.3 - y, 1.1 - height])
     along = np.einsum("i,ijk->jk", light, towards)
     distance = np.sqrt(np.maximum((towards**2).sum(0) - along**2, 0.0))
     shadow = ~front & (along > 0) & (distance < 0.28)

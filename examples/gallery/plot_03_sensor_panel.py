@@ -3,7 +3,7 @@ A sensor panel with broken readings
 ===================================
 
 Sixty temperature sensors in a building, one reading an hour for four weeks. A fifth of the readings is missing, some
-sensors spike, one is stuck for three days, and one drifts. All sensors follow the same few patterns (outside, heating,
+sensors spike, one is stuck for three days, and one is off by five degrees for two days. All sensors follow the same few patterns (outside, heating,
 sun), so what is true has low rank.
 """
 
@@ -27,13 +27,13 @@ weights = np.abs(rng.standard_normal((sensors, 3))) * [0.6, 0.8, 0.7]
 truth = 20 + patterns.T @ weights.T
 readings = truth + 0.2 * rng.standard_normal(truth.shape)
 
-# What goes wrong: spikes, a stuck sensor, a drift, and gaps.
+# What goes wrong: spikes, a stuck sensor, one that is off for a while, and gaps.
 broken = np.zeros(truth.shape, bool)
 broken[rng.random(truth.shape) < 0.01] = True
 readings[broken] += rng.choice([-1, 1], broken.sum()) * rng.uniform(5, 25, broken.sum())
 readings[200:272, 17], broken[200:272, 17] = readings[200, 17], True
-readings[450:, 33] += 0.03 * np.arange(hours - 450)
-broken[500:, 33] = True
+readings[450:498, 33] += 5.0
+broken[450:498, 33] = True
 seen = rng.random(truth.shape) > 0.2
 readings[~seen] = np.nan
 
@@ -56,6 +56,6 @@ for sensor, colour in ((17, "tab:blue"), (33, "tab:orange")):
         t, readings[:, sensor], ".", ms=2, color=colour, alpha=0.6, label=f"sensor {sensor}: readings"
     )
     axes[2].plot(t, repaired[:, sensor], color=colour, lw=1, label="repaired")
-axes[2].set(xlabel="hour", ylabel="°C", title="a stuck sensor and one that drifts")
+axes[2].set(xlabel="hour", ylabel="°C", title="a stuck sensor, and one that is off for two days")
 axes[2].legend(ncols=2, fontsize=8)
 plt.show()
