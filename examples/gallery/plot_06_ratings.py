@@ -47,7 +47,8 @@ print(
 )
 
 # %%
-# The accounts whose ratings stand out most are the ones that were bought.
+# The honest ratings are predicted hardly better: forty accounts of six hundred do little harm to the others. But the
+# accounts whose ratings stand out most are the ones that were bought.
 suspicion = np.asarray(abs(robust.sparse.to_scipy()).sum(axis=1)).ravel()
 guilty = np.isin(np.arange(people), rows[bought])
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
@@ -56,10 +57,11 @@ axes[0].hist(
 )
 axes[0].set(xlabel="Σ|S| of an account", ylabel="accounts", title="how much of an account is in S")
 axes[0].legend()
-axes[1].bar(
-    ["mean", "least squares", "robust"],
-    [mean, error(plain.low_rank), error(robust.low_rank)],
-    color="tab:gray",
+found = np.cumsum(guilty[np.argsort(-suspicion)])[:80]
+axes[1].plot(range(1, 81), found, label="Σ|S|")
+axes[1].plot([0, guilty.sum(), 80], [0, guilty.sum(), guilty.sum()], "k:", lw=1, label="the best possible")
+axes[1].set(
+    xlabel="accounts that are looked at", title="bought accounts among the most suspicious", ylim=(0, None)
 )
-axes[1].set(title="error of hidden ratings, in stars")
+axes[1].legend()
 plt.show()

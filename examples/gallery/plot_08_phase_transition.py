@@ -15,33 +15,34 @@ import numpy as np
 
 import rankwolf as rw
 
-side, trials = 60, 2
-ranks = np.arange(2, 25, 2)
-shares = np.arange(0.03, 0.40, 0.03)
+side = 60
+ranks = np.arange(1, 16)
+shares = np.arange(0.02, 0.36, 0.03)
 
 
-def recovers(rank, share, seed):
-    """Whether L comes back to three digits from a matrix with random signs in a share of its entries."""
-    rng = np.random.default_rng((rank, round(1000 * share), seed))
+def error(rank, share):
+    """‖L̂ − L‖/‖L‖ from a matrix with random signs added to a share of its entries."""
+    rng = np.random.default_rng((rank, round(1000 * share)))
     truth = rng.standard_normal((side, rank)) @ rng.standard_normal((rank, side)) / side
     wrong = rng.random(truth.shape) < share
     M = truth + np.where(wrong, rng.choice([-1.0, 1.0], truth.shape), 0.0)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", rw.RankwolfWarning)  # beyond the border no iteration limit helps
-        fit = rw.decompose(M, noise=0, tol=1e-5, max_iter=150, rng=0)
-    return np.linalg.norm(fit.low_rank[:] - truth) < 1e-3 * np.linalg.norm(truth)
+        warnings.simplefilter("ignore", rw.RankwolfWarning)  # beyond the border the limit is always met
+        fit = rw.decompose(M, noise=0, tol=1e-5, max_iter=120, rng=0, n_threads=1)
+    return np.linalg.norm(fit.low_rank[:] - truth) / np.linalg.norm(truth)
 
 
-successes = np.array(
-    [[np.mean([recovers(rank, share, seed) for seed in range(trials)]) for rank in ranks] for share in shares]
-)
+errors = np.array([[error(rank, share) for rank in ranks] for share in shares])
+print(f"{np.mean(errors < 1e-3):.0%} of these matrices come back to three digits")
 
 # %%
-# White: every trial came back. Black: none did. The border is sharp.
+# One matrix for each place. Dark: L came back to four digits. Bright: something else is cheaper than the truth.
 figure, axis = plt.subplots(figsize=(6.4, 5), layout="constrained")
-image = axis.pcolormesh(ranks / side, 100 * shares, successes, cmap="gray", vmin=0, vmax=1)
+image = axis.pcolormesh(ranks / side, 100 * shares, np.log10(errors), cmap="magma", vmin=-4.5, vmax=0)
 axis.set(
-    xlabel="rank / side", ylabel="% of the entries that are wrong", title="share of the trials in which L comes back"
+    xlabel="rank / side",
+    ylabel="% of the entries that are wrong",
+    title="classical pursuit of 60 × 60 matrices: where L comes back",
 )
-figure.colorbar(image, ax=axis, shrink=0.8)
+figure.colorbar(image, ax=axis, shrink=0.8, label="log₁₀ of the relative error of L")
 plt.show()

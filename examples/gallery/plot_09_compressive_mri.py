@@ -62,7 +62,11 @@ pictures = {
 figure, axes = plt.subplots(2, 5, figsize=(11, 5), layout="constrained", height_ratios=(1, 0.8))
 for column, (name, matrix) in enumerate(pictures.items()):
     cube = np.reshape(matrix, (frames, side, side))
-    style = {"cmap": "RdBu_r", "vmin": -0.6, "vmax": 0.6} if name == "S" else {"cmap": "gray", "vmin": 0, "vmax": 1.2}
+    style = (
+        {"cmap": "RdBu_r", "vmin": -0.6, "vmax": 0.6}
+        if name == "S"
+        else {"cmap": "gray", "vmin": 0, "vmax": 1.2}
+    )
     error = np.linalg.norm(matrix - truth) / np.linalg.norm(truth)
     says = f"\nerror {error:.3f}" if column in (1, 2) else ""
     axes[0, column].imshow(cube[14], **style)
