@@ -3,9 +3,9 @@
 ``python docs/blocks.py`` runs them all and prints a list with pass or fail; ``--quick`` runs the Python ones and only
 parses the commands. Which blocks there are, and what is done with each:
 
-- ``python``: run by itself, in an empty folder. Where "prints" and a block of output follow, the output is compared,
-  but for its numbers. After ``<!-- quoted: … -->`` it is a quotation, which tests/test_documents.py compares with the
-  source.
+- ``python``: run by itself, in an empty folder, warnings as errors. Where "prints" and a block of output follow, the
+  output is compared, but for its numbers. After ``<!-- quoted: … -->`` it is a quotation, which
+  tests/test_documents.py compares with the source.
 - ``sh``: every ``rankwolf`` and ``python`` line is run, one block of a page after the other, in a folder with small
   files of the names that the page uses. ``make`` targets and the extras of ``pip install`` must exist. ``dask`` lines
   are started by tests/test_on_dask.py.
@@ -25,6 +25,7 @@ import sys
 import tempfile
 import tomllib
 import traceback
+import warnings
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,7 +88,8 @@ def _run_python(block: Block, result: multiprocessing.SimpleQueue[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         try:
-            with redirect_stdout(printed):
+            with redirect_stdout(printed), warnings.catch_warnings():
+                warnings.simplefilter("error")
                 exec(compile(block.code, block.name, "exec"), {"__name__": "__main__"})
             wanted = block.output
             if wanted is not None and without_numbers(printed.getvalue()) != without_numbers(wanted):

@@ -261,6 +261,14 @@ def test_lowest_versions_are_those_of_the_package():
         assert (tested[name] + ".0.0").startswith(version + "."), f"{name}: {version}, tested {tested[name]}"
 
 
+def test_the_version_is_the_same_everywhere():
+    from rankwolf import __version__
+
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f'version: "{__version__}"' in (ROOT / "conda" / "recipe.yaml").read_text(encoding="utf-8")
+    assert f"## [{__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
 RUNTIME = ("report", "video", "sklearn", "mri", "dask", "io")
 
 

@@ -18,8 +18,8 @@ video = Scene(n_frames=300, seed=0).render()
 X = video.matrix  # uint8, one row for each frame
 
 # %%
-# The weights of ``rankwolf separate``: λ_S three times the noise of the camera, λ_L so large that something which stands
-# still for a moment is not taken for background. X stays uint8, and S is never stored.
+# The weights of ``rankwolf separate``: λ_S three times the noise of the camera, λ_L so large that something which
+# stands still for a moment is not taken for background. X stays uint8, and S is never stored.
 sigma = 2.0
 lambda_S = 3 * sigma
 fit = rw.decompose(X, lambdas=(lambda_S * np.sqrt(0.005 * X.size), lambda_S), rng=0)

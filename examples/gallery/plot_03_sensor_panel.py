@@ -3,8 +3,8 @@ A sensor panel with broken readings
 ===================================
 
 Sixty temperature sensors in a building, one reading an hour for four weeks. A fifth of the readings is missing, some
-sensors spike, one is stuck for three days, and one is off by five degrees for two days. All sensors follow the same few patterns (outside, heating,
-sun), so what is true has low rank.
+sensors spike, one is stuck for three days, and one is off by five degrees for two days. All sensors follow the same few
+patterns (outside, heating, sun), so what is true has low rank.
 """
 
 # %%

@@ -2,9 +2,9 @@
 Exact pursuit, and where it ends
 ================================
 
-Without noise, L + S = M can be taken apart exactly: ``noise=0`` minimises ‖L‖_* + ‖S‖₁/√max(m, n) under that constraint.
-It works where the rank is low enough and the errors are few enough, and then it works nearly always. Candès, Li, Ma and
-Wright (2011) drew this picture; here it is for matrices of 60 × 60.
+Without noise, L + S = M can be taken apart exactly: ``noise=0`` minimises ‖L‖_* + ‖S‖₁/√max(m, n) under that
+constraint. It works where the rank is low enough and the errors are few enough, and then it works nearly always.
+Candès, Li, Ma and Wright (2011) drew this picture; here it is for matrices of 60 × 60.
 """
 
 # %%

@@ -45,6 +45,7 @@ for name, score in scores.items():
     axis.plot(
         false, true, label=f"{name}: area {roc_auc_score(wrong.ravel(), np.asarray(score).ravel()):.3f}"
     )
+axis.set(xscale="log", xlim=(1e-4, 1))
 axis.set(xlabel="share of good cells that are accused", ylabel="share of wrong cells that are found")
-axis.legend(loc="lower right")
+axis.legend(loc="lower left", fontsize=9)
 plt.show()
