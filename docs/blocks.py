@@ -15,6 +15,7 @@ parses the commands. Which blocks there are, and what is done with each:
 from __future__ import annotations
 
 import argparse
+import importlib
 import io
 import multiprocessing
 import os
@@ -258,7 +259,8 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="parse the commands instead of running them")
     options = parser.parse_args()
     os.environ.setdefault("MPLBACKEND", "Agg")
-    import rankwolf.api.decompose  # noqa: F401  (once, before the forks)
+    for name in ("rankwolf.api.decompose", "rankwolf.tables.robust_pca", "matplotlib.pyplot", "pandas"):
+        importlib.import_module(name)  # once, before the forks
 
     found = answers(options.quick)
     for block, answer in sorted(found.items(), key=lambda pair: (pair[0].page, pair[0].line)):
