@@ -8,6 +8,8 @@ does not fit ends up in S.
 """
 
 # %%
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 import scipy.sparse
@@ -40,7 +42,9 @@ def error(low_rank):
 
 lambda_L = 6.0
 robust = rw.decompose(shown, lambdas=(lambda_L, 0.7), rng=0)
-plain = rw.decompose(shown, lambdas=(lambda_L, 100.0), rng=0)
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", rw.RankwolfWarning)  # S = 0 is what is wanted here: least squares
+    plain = rw.decompose(shown, lambdas=(lambda_L, 100.0), rng=0)
 mean = np.sqrt(np.mean((stars[hidden] - stars[~hidden].mean()) ** 2))
 print(
     f"error: mean {mean:.2f}, least squares {error(plain.low_rank):.2f}, robust {error(robust.low_rank):.2f}"

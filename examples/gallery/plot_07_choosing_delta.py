@@ -19,28 +19,33 @@ X = signal + 0.5 * rng.standard_normal(signal.shape)
 X[rng.random(X.shape) < 0.05] += rng.choice([-15, 15])
 
 # %%
-# ``select_delta`` hides a tenth of the entries, decomposes the rest for every δ, and compares L with what was hidden.
+# ``path`` comes down from L = 0, each δ from the solution at the one before: the whole path costs little more than its
+# last point. ``select_delta`` hides a tenth of the entries at the same δ and compares L with what was hidden;
 # ``simplest_delta`` is the largest δ that predicts as well as the best one, within its standard error.
-search = rw.select_delta(X, deltas=np.geomspace(3e-3, 0.3, 13), rng=0)
+path = rw.path(X, deltas=np.geomspace(0.3, 3e-3, 19), rng=0)
+search = rw.select_delta(X, deltas=path.deltas[::2][::-1], rng=0)
 automatic = rw.decompose(X, rng=0)  # delta="auto": from the noise, without a search
-print(search)
+print(path)
 print(automatic)
 
 # %%
-# δ that would give the weights of ``"auto"``, for the line in the picture: λ_L = δ·‖M‖.
-same_as_auto = automatic.lambdas[0] / np.linalg.norm(X)
+# The line of ``"auto"`` is at the δ that would give its λ_L, which is δ·‖M‖.
+choices = {
+    "search.simplest_delta": (search.simplest_delta, "tab:red", "--"),
+    '"auto"': (automatic.lambdas[0] / np.linalg.norm(X), "tab:purple", "-."),
+}
 figure, axes = plt.subplots(3, 1, figsize=(7, 7.5), layout="constrained", sharex=True)
-axes[0].semilogx(search.deltas, search.ranks, "o-")
+axes[0].loglog(path.deltas, path.ranks, "o-")
 axes[0].axhline(6, color="gray", lw=0.8, ls=":", label="the true rank")
-axes[0].set(ylabel="rank of L", yscale="log", title="from small weights to large ones")
-axes[1].semilogx(search.deltas, 100 * search.sparse_shares, "o-", color="tab:orange")
+axes[0].set(ylabel="rank of L", title="the plateau is the structure, what grows to the left of it is noise")
+axes[1].semilogx(path.deltas, [100 * point.share for point in path.points], "o-", color="tab:orange")
 axes[1].axhline(5, color="gray", lw=0.8, ls=":", label="the true share")
 axes[1].set(ylabel="% of the entries in S")
 mean, spread = search.errors.mean(axis=1), search.errors.std(axis=1)
 axes[2].errorbar(search.deltas, mean, spread, fmt="o-", color="tab:green")
-axes[2].set(ylabel="error on hidden entries", xlabel="δ", xscale="log")
+axes[2].set(ylabel="error on hidden entries", xlabel="δ")
 for axis in axes:
-    axis.axvline(search.simplest_delta, color="tab:red", ls="--", label="search.simplest_delta")
-    axis.axvline(same_as_auto, color="tab:purple", ls="-.", label='"auto"')
+    for name, (delta, colour, style) in choices.items():
+        axis.axvline(delta, color=colour, ls=style, label=name)
     axis.legend(fontsize=8)
 plt.show()

@@ -38,6 +38,11 @@ class PathPoint:
 
     ``residual`` is ‖P_Ω(L + S − M)‖_F/‖P_Ω M‖_F, ``share`` that of the observed entries that are in S, ``passes`` what
     the point cost after the one before it. ``start`` is V of its L, for a run that goes on from here.
+
+    >>> import numpy as np, rankwolf as rw
+    >>> point = rw.path(np.outer(np.arange(1.0, 41.0), np.ones(35)), deltas=[0.1], rng=0).points[0]
+    >>> point.delta, point.rank
+    (0.1, 1)
     """
 
     delta: float
@@ -60,6 +65,11 @@ class Path:
 
     ``print`` shows a table, :meth:`plot` draws it, :meth:`to_frame` makes a pandas table of it, and :meth:`fit` solves
     one place on it to a tolerance. Memory: V of each point, r·min(m, n) numbers; the matrix stays where it is.
+
+    >>> import numpy as np, rankwolf as rw
+    >>> found = rw.path(np.outer(np.arange(1.0, 41.0), np.ones(35)), deltas=[0.1, 0.05], rng=0)
+    >>> found.deltas.tolist(), found.ranks.tolist()
+    ([0.1, 0.05], [1, 1])
     """
 
     points: tuple[PathPoint, ...]
