@@ -159,6 +159,7 @@ def test_going_on_keeps_what_was_written(video, tmp_path, capsys):
         (["--live", "--delta", "0.1"], "--delta does not go with --live"),
         (["--live", "--warm-up", "3"], "--warm-up must be at least 20"),
         (["--live", "--raw", "big"], "--raw must be WIDTHxHEIGHT"),
+        (["--live", "--raw", "0x0"], "--raw must be WIDTHxHEIGHT"),
         (["--warm-up", "30"], "--warm-up goes with --live only"),
     ],
 )
@@ -173,3 +174,40 @@ def test_a_stream_that_is_not_there(tmp_path, capsys):
     for source in ("rtsp://127.0.0.1:1/none", str(tmp_path / "none.mp4")):
         assert run(source, "--live", "-o", tmp_path / "out") == 2
         assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_stream_without_a_whole_frame_and_one_that_is_too_short(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", Stdin(b"a few bytes"))
+    assert run("-", "--live", "--raw", "640x480", "-o", tmp_path / "none") == 2
+    assert "ended before its first whole frame" in capsys.readouterr().err
+    assert names(tmp_path) == set()
+    monkeypatch.setattr("sys.stdin", Stdin(bytes(30 * 32 * 24)))
+    assert run("-", "--live", "--raw", "32x24", "-o", tmp_path / "short", "--quiet") == 0
+    assert "30 of 150 frames" in capsys.readouterr().err
+
+
+def test_a_camera_that_changes_its_size_goes_on_at_the_first(long, tmp_path, capsys):
+    """Two streams one after the other in a file, as a camera sends them when it is set to another size."""
+    both = b""
+    for name, frames in (("a", long.frames[:60]), ("b", long.frames[60:80, ::2, ::2])):
+        both += write_video(tmp_path / f"{name}.h264", frames, "libx264").read_bytes()
+    path = tmp_path / "both.h264"
+    path.write_bytes(both)
+    assert run(path, "--live", "--warm-up", 40, "-o", tmp_path / "out", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["frames"] == 80
+    assert pictures(tmp_path / "out" / "mask.mkv").shape[:3] == (80, 72, 96)
+
+
+def test_a_state_that_cannot_be_written_leaves_the_old_one(long, tmp_path, monkeypatch):
+    separator = Separator(QUICK)
+    follow(separator, long.frames[:5])
+    separator.save(tmp_path / "state.npz")
+    separator.update(long.frames[5])
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("numpy.savez", full)
+    with pytest.raises(OSError, match="No space"):
+        separator.save(tmp_path / "state.npz")
+    assert Separator.load(tmp_path / "state.npz", QUICK).count == 5

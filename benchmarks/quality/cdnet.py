@@ -215,7 +215,7 @@ def defaults(desk: Desk) -> None:
     """The command in colour and in gray."""
 
     def measure(name: str) -> dict[str, float]:
-        scores = {}
+        scores: dict[str, float] = {}
         for options in ((), ("--gray",)):
             score, what = command(name, *options), " ".join(["rankwolf separate", *options])
             scores |= {what: score.f_measure, f"{what}: precision": score.precision}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankwolf.cli.common import Output, check_target, to_json
+from rankwolf.cli.common import Output, check_target, to_json, warn
 
 if TYPE_CHECKING:
     from rankwolf.video.live import Separator
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 
 BACKGROUND, MASK, STATE, SUMMARY = "background.mkv", "mask.mkv", "state.npz", "summary.json"
 SAY_EVERY = 10.0
+# Seconds after which the state is saved again: what a power cut may lose.
+SAVE_EVERY = 600.0
 # Options of a separation without --live, which have no meaning with it.
 FOREIGN = (
     "start end every mask sample strict max_memory delta lambdas model method tol checkpoint checkpoint_every "
@@ -82,11 +86,14 @@ def run_live(arguments: argparse.Namespace, rule: MaskRule) -> int:
     raw = None if arguments.raw is None else RawShape.parse(arguments.raw)
     stream = Stream(str(arguments.input), raw, arguments.gray, arguments.scale)
     frames, rate = stream.frames()
+    first = next(frames, None)
+    if first is None:
+        raise ValueError(f"The stream {str(arguments.input)!r} ended before its first whole frame.")
     target.mkdir(exist_ok=True)
     writer = Writer(target, rate)
     started, before = time.perf_counter(), separator.count
     try:
-        separate_stream(frames, separator, writer, Output.of(arguments))
+        separate_stream(chain([first], frames), separator, writer, target / STATE, Output.of(arguments))
     finally:
         writer.close()
         separator.save(target / STATE)
@@ -104,6 +111,11 @@ def run_live(arguments: argparse.Namespace, rule: MaskRule) -> int:
     }
     (target / SUMMARY).write_text(to_json(summary, indent=2) + "\n", encoding="utf-8")
     output = Output.of(arguments)
+    if not separator.ready:
+        warn(
+            f"the stream ended after {separator.count} of {separator.settings.warm_up} frames that are learned from: "
+            "the mask is empty. Give a smaller --warm-up."
+        )
     output.say(f"{done} frames, {summary['frames_per_second']:.1f} a second. The results are in {target}")
     output.finish(summary)
     return 0
@@ -144,13 +156,18 @@ def _free(path: Path) -> Path:
     return path
 
 
-def separate_stream(frames: Any, separator: Separator, writer: Writer, output: Output) -> None:
-    """Every frame, and now and then a line that says how it goes."""
-    said = time.perf_counter()
+def separate_stream(
+    frames: Iterable[Any], separator: Separator, writer: Writer, state: Path, output: Output
+) -> None:
+    """Every frame, now and then a line that says how it goes, and less often the state into its file."""
+    said = saved = time.perf_counter()
     for frame in frames:
         background, mask = separator.update(frame)
         writer.write(background, mask)
+        if time.perf_counter() - saved > SAVE_EVERY:
+            saved = time.perf_counter()
+            separator.save(state)
         if time.perf_counter() - said > SAY_EVERY:
             said = time.perf_counter()
-            state = "separating" if separator.ready else "learning"
-            output.say(f"{state}: frame {separator.count}, {mask.mean():.1%} moves")
+            doing = "separating" if separator.ready else "learning"
+            output.say(f"{doing}: frame {separator.count}, {mask.mean():.1%} moves")

@@ -25,6 +25,7 @@ import numpy as np
 from rankwolf.api.decompose import decompose
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad
+from rankwolf.ground.whole import whole
 from rankwolf.video.light import LightTest
 from rankwolf.video.mask import Look, MaskModel, MaskRule, as_sample
 from rankwolf.video.model import Model
@@ -210,7 +211,7 @@ class Separator:
             np.copyto(values[:, :, slot], sample, where=where[..., None])
 
     def save(self, path: Path | str) -> None:
-        """Everything to an .npz file."""
+        """Everything to an .npz file, which is replaced when the new one is whole."""
         about = {
             "format": FORMAT,
             "count": self.count,
@@ -226,7 +227,7 @@ class Separator:
             numbers = [model.lambda_L, model.lambda_S, model.residual_noise]
             state |= {"right": model.right, "numbers": numbers, "stayed": self._learned.stayed}
             state |= self._learned.masker.arrays()
-        with Path(path).open("wb") as file:
+        with whole(path) as unfinished, unfinished.open("wb") as file:
             np.savez(file, allow_pickle=False, **state)
 
     @classmethod

@@ -36,7 +36,8 @@ class RawShape:
         """
         width, _, rest = text.partition("x")
         height, _, kind = rest.partition("x")
-        if not (width.isdecimal() and height.isdecimal() and kind in ("", "gray", "rgb")):
+        sizes = (int(side) if side.isdecimal() and len(side) < 7 else 0 for side in (width, height))
+        if not (all(sizes) and kind in ("", "gray", "rgb")):
             raise ValueError(f"--raw must be WIDTHxHEIGHT or WIDTHxHEIGHTxrgb. Got {text!r} instead.")
         return cls(int(width), int(height), kind == "rgb")
 
@@ -50,7 +51,11 @@ class RawShape:
 
 @dataclass(frozen=True)
 class Stream:
-    """``source`` is a name, an address (``https://…``, ``rtsp://…``), a device (``/dev/video0``) or ``-``."""
+    """``source`` is a name, an address (``https://…``, ``rtsp://…``), a device (``/dev/video0``) or ``-``.
+
+    All pictures have the size of the first: a camera that changes its own, and a damaged packet that claims another
+    one, do not end a stream.
+    """
 
     source: str
     raw: RawShape | None = None
@@ -93,7 +98,7 @@ class Stream:
     def _pictures(self, container: Any, stream: Any) -> Iterator[Array]:
         import av
 
-        kind, turns = "", 0
+        kind, turns, size = "", 0, (0, 0)
         with container:
             packets = container.demux(stream)
             while True:
@@ -108,8 +113,11 @@ class Stream:
                     if not kind:
                         kind = "gray" if self.gray or not has_colors(frame) else "rgb24"
                         turns = round(frame.rotation / 90) % 4
-                    width, height = (max(1, round(side * self.scale)) for side in (frame.width, frame.height))
-                    picture = frame.reformat(width, height, kind, interpolation="AREA").to_ndarray()
+                        size = (
+                            max(1, round(frame.width * self.scale)),
+                            max(1, round(frame.height * self.scale)),
+                        )
+                    picture = frame.reformat(*size, kind, interpolation="AREA").to_ndarray()
                     yield np.ascontiguousarray(np.rot90(picture, turns)) if turns else picture
                 if packet is None:
                     return
