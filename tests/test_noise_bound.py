@@ -162,3 +162,34 @@ def test_the_command_line_takes_it(tmp_path, capsys):
     assert capsys.readouterr().err == ""
     assert main([*words, "--force", "--noise", "1e9"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("rank", "corrupted"), [(3, 0.1), (3, 0.3), (12, 0.05)])
+def test_without_noise_the_truth_is_found_to_the_last_digits(rank, corrupted):
+    rng = np.random.default_rng(rank)
+    truth = rng.standard_normal((250, rank)) @ rng.standard_normal((rank, 220))
+    places = rng.random(truth.shape) < corrupted
+    data = truth + places * rng.uniform(-20.0, 20.0, truth.shape)
+    fit = rw.decompose(data, noise=0, rng=0, n_threads=1)
+    assert fit.status.converged
+    assert fit.low_rank.rank == rank
+    assert np.linalg.norm(np.asarray(fit.low_rank) - truth) <= 1e-10 * np.linalg.norm(truth)
+    assert np.array_equal(np.asarray(fit.sparse) != 0.0, places)
+    both = np.asarray(fit.low_rank) + np.asarray(fit.sparse)
+    assert np.max(np.abs(both - data)) <= 1e-10 * np.max(np.abs(data))
+    # The optimum is the truth's own objective, and the certified interval holds it.
+    optimum = np.linalg.norm(truth, "nuc") + fit.noise[0] * np.sum(np.abs(data - truth))
+    assert fit.objective == pytest.approx(optimum, rel=1e-9)
+    assert fit.objective - fit.gap <= optimum * (1.0 + 1e-12)
+
+
+def test_with_noise_the_end_is_not_tried_or_not_taken():
+    rng = np.random.default_rng(5)
+    data = rng.standard_normal((120, 4)) @ rng.standard_normal((4, 100))
+    data += 0.05 * rng.standard_normal(data.shape) + (rng.random(data.shape) < 0.05) * 10.0
+    plain = rw.decompose(
+        data, noise=0, tol=1e-2, method=rw.solvers.Hybrid(end_fall=np.inf), rng=0, n_threads=1
+    )
+    fit = rw.decompose(data, noise=0, tol=1e-2, rng=0, n_threads=1)
+    assert fit.objective <= plain.objective * (1.0 + 1e-9)
+    assert fit.passes <= plain.passes + 30

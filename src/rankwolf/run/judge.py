@@ -67,18 +67,19 @@ def _(
     """Entry-wise observations: one pass does both where the certificate is exact."""
     clip = solution.threshold if solution.clip is None else solution.clip
     sums: ClippedSums
+    dual = solution.low_rank if solution.dual is None else solution.dual
     if quick:
-        sums = evaluate(source, solution.low_rank, clip)
+        sums = evaluate(source, dual, clip)
         certificate = loose_certificate(problem, sums.g_dot_m, sums.g_squared, clip)
     else:
-        certificate, sums = certify(problem, source, solution.low_rank, clip, solution.deflation, rng, goal)
-    if clip != solution.threshold:
+        certificate, sums = certify(problem, source, dual, clip, solution.deflation, rng, goal)
+    if clip != solution.threshold or dual is not solution.low_rank:
         sums = evaluate(source, solution.low_rank, solution.threshold)
     squared, objective, nonzeros = _evaluate(problem, source, solution, sums)
     low_rank = source.as_user_sees(solution.low_rank)
     sparse: SparsePart
     if solution.sparse is None:
-        sparse = sparse_part_of(source, low_rank, solution.threshold, nonzeros)
+        sparse = sparse_part_of(source, low_rank, solution.threshold, nonzeros, shrinks=solution.shrinks)
     else:
         sparse = StoredSparse(solution.sparse.T.tocsr() if source.transposed else solution.sparse)
     return Assessment(low_rank, sparse, squared, objective, certificate)
@@ -142,6 +143,9 @@ def _evaluate(
     low_rank = solution.low_rank
     if solution.sparse is None:
         squared, s_norm, nonzeros = sums.g_squared, sums.s_norm, sums.nonzeros
+        if not solution.shrinks:
+            squared = max(squared - nonzeros * solution.threshold**2, 0.0)
+            s_norm += nonzeros * solution.threshold
     else:
         squared = misfit_of_pair(source, low_rank, solution.sparse)
         s_norm, nonzeros = float(np.sum(np.abs(solution.sparse.data))), int(solution.sparse.nnz)

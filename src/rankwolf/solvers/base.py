@@ -50,7 +50,10 @@ class Report:
 class Solution:
     """L, and S = T_threshold(P_Ω(M − L)) unless it is stored. As the source sees the matrix.
 
-    The certificate clips P_Ω(M − L) at ``clip``, or at ``threshold`` where none is given; ``deflation`` may help it.
+    The certificate clips P_Ω(M − L) at ``clip``, or at ``threshold`` where none is given; ``deflation`` may help it. It
+    takes the L that is called ``dual``, where that is another. Where nothing ``shrinks``, S is M − L itself beyond the
+    threshold.
+
     Memory: (m + n)·r numbers.
 
     >>> from rankwolf import LowRank
@@ -64,6 +67,8 @@ class Solution:
     sparse: scipy.sparse.csr_array | None = None
     deflation: Deflation | None = None
     clip: float | None = None
+    dual: LowRank | None = None
+    shrinks: bool = True
 
 
 @dataclass(frozen=True)

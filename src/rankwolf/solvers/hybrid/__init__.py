@@ -25,8 +25,8 @@ certificate closes.
 
 Where things are: :mod:`.settings` has every constant, :mod:`.state` what is carried from pass to pass, :mod:`.sweep`
 the pass, :mod:`.step` what happens between two of them, :mod:`.pace` how far and how fast a step goes, :mod:`.path`
-how the weights come down from where L = 0 to the problem, :mod:`.start` where a run begins, :mod:`.solver` the contract
-of a solver.
+how the weights come down from where L = 0 to the problem, :mod:`.start` where a run begins, :mod:`.end` where one
+without noise ends, :mod:`.solver` the contract of a solver.
 """
 
 from rankwolf.solvers.hybrid.settings import HybridSettings

@@ -77,6 +77,16 @@ class HybridSettings:
     # Whether a level starts where the line through the ends of the last two leads.
     predicts: bool = True
 
+    # The end of the path, where L + S = M is asked for: it is tried when λ_S has fallen by ``end_fall`` since a level
+    # that had at most this share of the entries more within it, in so many rounds at most.
+    end_fall: float = 2.0
+    end_lost: float = 0.01
+    end_rounds: int = 25
+    # The last round moved L by less than this share of its length.
+    end_exact: float = 1e-13
+    # What is no further from that L than so many times the rounding of the largest entry is not in S.
+    end_rounding: float = 1e4
+
     # A proof's gap over the gap of the Ritz bound, as first expected, with everything observed and with gaps, where
     # taking the excess out of G helps less. A proof is tried when it is expected to be enough. 1: the Ritz bound.
     proof_ratio: tuple[float, float] = (0.3, 0.5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -14,6 +15,7 @@ from rankwolf.oracles.nuclear import orthonormal_against
 from rankwolf.passes import Deflation, evaluate
 from rankwolf.problem import Certificate, Found, NoiseBounded, Past, Penalized, Problem
 from rankwolf.solvers.base import Report, Solution, Solver, Start
+from rankwolf.solvers.hybrid.end import at_the_end
 from rankwolf.solvers.hybrid.pace import Pace
 from rankwolf.solvers.hybrid.path import advance, ritz_bound
 from rankwolf.solvers.hybrid.settings import HybridSettings
@@ -106,14 +108,20 @@ class Hybrid(Solver[Problem, HybridState]):
         point = state.evaluated
         lambda_L, lambda_S = state.level.weights.pair
         low_rank, threshold = allowed(problem, source, state)
+        solution = Solution(low_rank, threshold, clip=lambda_S)
+        if threshold == 0.0:
+            end = at_the_end(problem, source, state, low_rank, self.settings)
+            solution = Solution(
+                end.low_rank, end.limit, clip=lambda_S, dual=low_rank, shrinks=end.limit == 0.0
+            )
         if not self.settings.deflates:
-            return Solution(low_rank, threshold, clip=lambda_S)
+            return solution
         squared, vectors = np.linalg.eigh(point.sums.probe_gram)
         values = np.sqrt(np.maximum(squared, 0.0))
         long = values > lambda_L
         directions = (point.basis @ vectors[:, long]).astype(source.dtype)
         excess = 1.0 - lambda_L / values[long]
-        return Solution(low_rank, threshold, None, Deflation(directions, excess), clip=lambda_S)
+        return replace(solution, deflation=Deflation(directions, excess))
 
 
 def allowed(problem: Problem, source: Source, state: HybridState) -> tuple[LowRank, float]:

@@ -9,8 +9,10 @@ import numpy as np
 
 from rankwolf.data import Source
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.low_rank import LowRank
 from rankwolf.passes import ClippedSums
 from rankwolf.problem import Found, Past, Penalized
+from rankwolf.solvers.base import MADE_AGAIN
 from rankwolf.solvers.hybrid.pace import Pace
 from rankwolf.solvers.hybrid.settings import HybridSettings
 from rankwolf.solvers.hybrid.sweep import HybridSums
@@ -27,6 +29,14 @@ class Point:
     sums: HybridSums
     basis: Array
     length: float
+
+
+@dataclass(frozen=True)
+class End:
+    """L at the end of the path, and the distance from it that is rounding: S is M − L beyond."""
+
+    low_rank: LowRank
+    limit: float
 
 
 @dataclass
@@ -71,6 +81,8 @@ class HybridState:
     value: float = inf
     first: bool = True
     cosine: float = 1.0
+    end: End | None = field(default=None, metadata=MADE_AGAIN)
+    end_tried: bool = field(default=False, metadata=MADE_AGAIN)
 
     @classmethod
     def at(

@@ -1,0 +1,52 @@
+"""The end of the path, for data without noise: L as it is when the weights have become nothing.
+
+Down the path L(μ) = L* − μW: the error falls with the weights, and where outliers are many L(μ) has further directions
+of the size of μ beside those of L*. Once the entries that L matches within λ_S stay the same while λ_S falls, they are
+those without an outlier, and nothing but the rank of L* and a least-squares fit to them is left to find: a refit
+(:mod:`rankwolf.solvers.refit`). What it finds counts if its objective, with S = M − L, is lower; the lower bound is
+that of the point on the path. On data with noise the entries within λ_S become fewer with λ_S, and nothing is tried.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankwolf.data import Source
+from rankwolf.ground.low_rank import LowRank
+from rankwolf.passes import evaluate
+from rankwolf.problem import Problem
+from rankwolf.solvers.hybrid.settings import HybridSettings
+from rankwolf.solvers.hybrid.state import End, HybridState
+from rankwolf.solvers.refit import RefitSettings, refit
+from rankwolf.weights.noise import freedom_of
+
+
+def at_the_end(
+    problem: Problem, source: Source, state: HybridState, low_rank: LowRank, settings: HybridSettings
+) -> End:
+    """``low_rank``, a point on the way to L + S = M, or the better one at its end. Tried once, about ten passes."""
+    if not state.end_tried and looks_exact(source, state, settings):
+        state.end_tried = True
+        rounds = RefitSettings(most_rounds=settings.end_rounds, exact=settings.end_exact)
+        found = refit(source, low_rank, settings=rounds)
+        values = [_value(problem, source, candidate) for candidate in (found.low_rank, low_rank)]
+        if found.settled and values[0] < values[1]:
+            rounding = settings.end_rounding * float(np.finfo(source.dtype).eps) * source.summary.largest
+            state.end = End(found.low_rank, found.limit if found.limit <= rounding else 0.0)
+    return End(low_rank, 0.0) if state.end is None else state.end
+
+
+def looks_exact(source: Source, state: HybridState, settings: HybridSettings) -> bool:
+    """Whether as many entries are within λ_S as were on the level before, and far more than L could match anyway."""
+    before, now = state.level.past, state.found
+    if before.found is None or before.weights is None:
+        return False
+    fallen = before.weights.lambda_S >= settings.end_fall * state.level.weights.lambda_S
+    lost = (now.nonzeros - before.found.nonzeros) / now.observed
+    live, freedom = 1.0 - now.nonzeros / now.observed, freedom_of(now.rank, source.shape, now.observed)
+    return fallen and lost <= settings.end_lost and live > 2.0 * freedom
+
+
+def _value(problem: Problem, source: Source, low_rank: LowRank) -> float:
+    """The objective of L and S = M − L; a pass."""
+    return problem.objective(0.0, low_rank.nuclear_norm, evaluate(source, low_rank, 0.0).s_norm)
