@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -87,12 +88,16 @@ def rivals(data: Array, truth: Array, rank: int, threads: int) -> list[dict[str,
         model = RobustPCA(n_components=rank, verbose=False).fit(data)
         return model.low_rank_ + model.mean_
 
+    def multipliers() -> Any:
+        return rpca_pcp_ialm(data, weight, verbose=False)[0]
+
     rows = []
-    for name, solve in (
-        ("pyrpca IALM", lambda: rpca_pcp_ialm(data, weight, verbose=False)[0]),
-        ("rpca, told the rank", told),
-        ("our FISTA, 60 s", fista),
-    ):
+    ways: dict[str, Callable[[], Any]] = {
+        "pyrpca IALM": multipliers,
+        "rpca, told the rank": told,
+        "our FISTA, 60 s": fista,
+    }
+    for name, solve in ways.items():
         started = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -128,12 +133,13 @@ def draw(rows: list[dict[str, Any]], size: int) -> None:
     x = np.unique([row["rank_share"] for row in rows])
     y = np.unique([row["corrupted"] for row in rows])
     grid = np.array([row["recovered"] for row in rows]).reshape(x.size, y.size).T
-    ax = plt.figure(figsize=(5.0, 4.0), layout="constrained").subplots()
+    figure = plt.figure(figsize=(5.0, 4.0), layout="constrained")
+    ax = figure.subplots()
     ax.pcolormesh(x, y, grid, cmap="gray", vmin=0.0, vmax=1.0, shading="nearest")
     ax.set(xlabel="rank / n", ylabel="share of corrupted entries", title=f"recovered, n = {size}")
     ax.plot([r for r in RANKS for _ in CORRUPTED], list(CORRUPTED) * 2, "o", color="tab:red", markersize=4)
     FIGURE.parent.mkdir(parents=True, exist_ok=True)
-    ax.figure.savefig(FIGURE, dpi=120)
+    figure.savefig(FIGURE, dpi=120)
 
 
 def main() -> None:
