@@ -68,12 +68,16 @@ def coils_and_phase(side: int, coils: int = COILS) -> tuple[Array, Array]:
 
 def series(lines: int, coils: int = 1, frames: int | None = None) -> Series:
     """The brain series, without noise."""
-    truth = brain()[:frames]
+    return measured(brain()[:frames], lines, coils)
+
+
+def measured(truth: Array, lines: int, coils: int = 1) -> Series:
+    """A series along lines; with several coils it is given a smooth phase."""
     side = round(truth.shape[1] ** 0.5)
     mask = radial_mask(len(truth), side, lines)
     if coils == 1:
         fourier = PartialFourier(mask)
-        return Series(truth, fourier.apply(truth), fourier, Temporal("cosine", truth.shape))
+        return Series(truth, fourier.apply(truth), fourier, Temporal("fourier", truth.shape))
     maps, phase = coils_and_phase(side, coils)
     sense = Sense(mask, maps)
     truth = truth * phase.ravel()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from rankwolf.data.measurements import Measurements
+from rankwolf.ground.arrays import Array
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.oracles import nuclear
 from rankwolf.problem import Penalized
@@ -40,6 +41,19 @@ def default_weights(data: Measurements, delta: float) -> tuple[float, float]:
     return lambda_L, lambda_L * max(fraction, FEW) / fraction / max(data.shape) ** 0.5
 
 
+def series_weights(data: Measurements, delta: float, rng: np.random.Generator) -> tuple[float, float]:
+    """λ_L = δ·max(ρ, κ)·‖A‖‖b‖ and λ_S = λ_L/√max(m, n), κ = ‖A*b‖₂²/(‖A‖‖b‖)², for a run that ends with the path.
+
+    κ is what comes back of the leading direction: ρ·σ₁²/‖M‖² where the measurements are spread evenly, and nearly 1
+    for images whose lowest frequencies are all measured. There the paper's ρ takes λ_L far below what aliasing leaves.
+    One product with A*.
+    """
+    scale = data.norm * (data.summary.norm or 1.0)
+    leading = _largest_singular_value(data.adjoint(data.b), rng)
+    lambda_L = delta * max(data.observed_fraction, (leading / scale) ** 2) * scale
+    return lambda_L, lambda_L / max(data.shape) ** 0.5
+
+
 def weights_for_noise(data: Measurements, sigma: float, rng: np.random.Generator) -> tuple[float, float]:
     """λ_L = ‖A*e‖₂ and λ_S = twice the root mean square of A*e, for a random e with standard deviation σ.
 
@@ -49,11 +63,15 @@ def weights_for_noise(data: Measurements, sigma: float, rng: np.random.Generator
     if np.iscomplexobj(data.b):
         noise = (noise + 1j * rng.standard_normal(data.b.shape)) * 0.5**0.5
     image = data.adjoint((sigma * noise).astype(data.b.dtype))
-    start = rng.standard_normal((min(data.shape), min(4, *data.shape)))
-    short = image if image.shape[0] <= image.shape[1] else image.T
-    pair = nuclear.leading_pair(lambda block: short @ (short.conj().T @ block), start, 1e-2, 30, rng)
     spread = float(np.linalg.norm(image)) / image.size**0.5
-    return pair.value, LIMIT_IN_SIGMAS * spread
+    return _largest_singular_value(image, rng), LIMIT_IN_SIGMAS * spread
+
+
+def _largest_singular_value(image: Array, rng: np.random.Generator) -> float:
+    """‖A*y‖₂, to a per cent."""
+    short = image if image.shape[0] <= image.shape[1] else image.T
+    start = rng.standard_normal((short.shape[0], min(4, *short.shape)))
+    return nuclear.leading_pair(lambda block: short @ (short.conj().T @ block), start, 1e-2, 30, rng).value
 
 
 def weights_by_descent(

@@ -10,6 +10,7 @@ import numpy as np
 
 from rankwolf.api.measured_weights import (
     default_weights,
+    series_weights,
     weights_by_descent,
     weights_for_misfit,
     weights_for_noise,
@@ -17,7 +18,7 @@ from rankwolf.api.measured_weights import (
 from rankwolf.api.settings import Settings, check_checkpoint, check_scale, check_settings, choose_solver
 from rankwolf.data.measurements import Measurements
 from rankwolf.ground.arrays import Array
-from rankwolf.ground.complaints import bad, check_number, check_rng, check_size
+from rankwolf.ground.complaints import bad, check_choice, check_number, check_rng, check_size
 from rankwolf.ground.deadline import Deadline
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.problem import Penalized, Problem
@@ -27,9 +28,11 @@ from rankwolf.run.loop import solve
 from rankwolf.run.progress import Callback, Stopping
 from rankwolf.sensing import as_sensing
 from rankwolf.solvers import PrimalDual, Solver
+from rankwolf.solvers.primal_dual import PrimalDualSettings
 
 # Of the runs by which weights are found: a rough gap is enough for the misfit, and each starts where the last ended.
 ROUGH_TOL, ROUGH_STEPS = 0.02, 60
+DEFAULT_TOL = 1e-3
 
 
 @warned
@@ -44,8 +47,8 @@ def recover(
     noise: float | None = None,
     problem: Problem | None = None,
     method: str | Solver[Any, Any] = "auto",
-    tol: float = 1e-3,
-    stop: str = "gap",
+    tol: float | None = None,
+    stop: str = "auto",
     max_iter: int = 1000,
     max_seconds: float | None = None,
     callback: Callback | None = None,
@@ -77,7 +80,8 @@ def recover(
         Of M. It may be left out where the operator knows it.
     lambdas : (λ_L, λ_S), optional
         Default: λ_L = δρ‖A‖‖b‖ and λ_S = δ·max(ρ, 0.4)·‖A‖‖b‖/√max(m, n), with ρ = p/(mn)
-        (:func:`rankwolf.api.measured_weights.default_weights`). Multiplying A and b by a constant changes nothing.
+        (:func:`rankwolf.api.measured_weights.default_weights`); for a run that ends with the path, both as in
+        :func:`rankwolf.api.measured_weights.series_weights`. Multiplying A and b by a constant changes nothing.
     delta : float or "auto"
         δ of that rule. ``"auto"`` measures the noise in b, or takes that of ``noise``, and sets both weights from it.
     radii : (τ_L, τ_S), optional
@@ -106,7 +110,15 @@ def recover(
         files in TMPDIR where they would not fit beside three matrices for A, A* and the proof.
     checkpoint, checkpoint_every, resume
         As in :func:`rankwolf.decompose`.
-    tol, stop, max_iter, max_seconds, callback, rng, n_threads
+    stop : {"auto", "gap", "paper", "path"}
+        ``"gap"`` and ``"paper"`` as in :func:`rankwolf.decompose`, with ``tol``. ``"path"``: both weights come down
+        from where L = S = 0 is optimal, and the run ends 16 iterations after they have arrived. Of a strongly
+        under-sampled series that is a better picture than the optimum; the gap is certified all the same. ``"auto"`` is
+        ``"path"`` behind a transform that makes S sparse (:class:`rankwolf.sensing.Temporal`) where the weights are
+        those of the rule and neither ``tol`` nor ``start`` is given, and ``"gap"`` otherwise.
+    tol : float, optional
+        For ``"gap"`` and ``"paper"``; 1e-3 by default.
+    max_iter, max_seconds, callback, rng, n_threads
         As in :func:`rankwolf.decompose`. The threads are for Fourier and cosine transforms; BLAS keeps to one. A
         callback that wants to see L and S is a :class:`rankwolf.callbacks.WithIterate`.
 
@@ -127,6 +139,7 @@ def recover(
     >>> fit.low_rank.rank, bool(abs(fit.sparse[3][5] - 10.0) < 0.2), fit.status.name
     (1, True, 'GAP_REACHED')
     """
+    check_choice("stop", stop, ("auto", "gap", "paper", "path"), "recover")
     settings = check_settings(
         "recover",
         problem=problem,
@@ -134,15 +147,26 @@ def recover(
         radii=radii,
         noise=noise,
         delta=delta,
-        tol=tol,
-        stop=stop,
+        tol=DEFAULT_TOL if tol is None else tol,
+        stop="gap" if stop in ("auto", "path") else stop,
         max_iter=max_iter,
         max_seconds=max_seconds,
         callback=callback,
         n_threads=n_threads,
     )
     deadline = Deadline(settings.stopping.max_seconds)
+    operator = as_sensing(sensing, shape)
     solver = choose_solver(method, settings.form, "measurements", "recover")
+    by_rule = settings.given is None and settings.epsilon is None and not settings.from_noise
+    to_the_end_of_path = isinstance(solver, PrimalDual) and _ends_with_path(
+        stop, tol, start, operator.sparsifies and by_rule
+    )
+    if stop == "path" and not to_the_end_of_path:
+        rule = "'gap' or 'paper' for this method"
+        raise bad("stop", rule, repr(stop), "recover", "'primal-dual' has a path.")
+    if to_the_end_of_path and not isinstance(method, Solver):
+        solver = PrimalDual(settle=PrimalDualSettings().linger)
+    stopping = replace(settings.stopping, kind="path") if to_the_end_of_path else settings.stopping
     for name, value in (("norm", norm), ("noise", noise)):
         if value is not None:
             check_number(name, value, where="recover")
@@ -152,8 +176,9 @@ def recover(
         raise bad(
             "max_memory", "None for this method", repr(max_memory), "recover", "'primal-dual' takes one."
         )
-    kept = check_checkpoint(checkpoint, checkpoint_every, resume, solver, settings.asked)
-    data = Measurements(b, as_sensing(sensing, shape), norm, settings.threads, dtype, limit)
+    asked = {**settings.asked, "path": to_the_end_of_path}
+    kept = check_checkpoint(checkpoint, checkpoint_every, resume, solver, asked)
+    data = Measurements(b, operator, norm, settings.threads, dtype, limit)
     begin = None if start is None else _check_start(start, data)
     sigma: float | None = None
     if kept is not None and kept.saved is not None:
@@ -161,12 +186,25 @@ def recover(
         problem = kept.saved.problem
     elif settings.given is not None:
         problem = settings.given
+    elif to_the_end_of_path and by_rule:
+        problem = Penalized(*series_weights(data, settings.delta, generator))
     else:
         weights, sigma = _choose_weights(settings, data, generator, deadline)
         problem = Penalized(*weights)
     check_scale(problem, data.summary.norm, data.norm, where="recover")
-    fit = solve(problem, data, solver, settings.stopping, callback, generator, kept, deadline, begin)
+    fit = solve(problem, data, solver, stopping, callback, generator, kept, deadline, begin)
     return fit if sigma is None else replace(fit, noise_scale=sigma)
+
+
+def _ends_with_path(stop: str, tol: Any, start: Any, rule_for_series: bool) -> bool:
+    """Whether ``stop`` is, or means, "path"."""
+    if stop == "auto":
+        return rule_for_series and tol is None and start is None
+    if stop == "path" and not (tol is None and start is None):
+        raise ValueError(
+            "stop='path' of recover excludes 'tol' and 'start': it ends where the weights have come down. Give one."
+        )
+    return stop == "path"
 
 
 def _choose_weights(

@@ -10,12 +10,17 @@ from enum import Enum
 from math import inf, nan
 from typing import Any
 
+import numpy as np
+import scipy.sparse
+
 from rankwolf import plots
 from rankwolf.data import Source
+from rankwolf.data.measurements import Measurements
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.problem import Problem
-from rankwolf.result.sparse_part import SparsePart, sparse_part_of
+from rankwolf.result.sparse_part import SparsePart, StoredSparse, sparse_part_of
 from rankwolf.solvers.refit import refit
+from rankwolf.solvers.refit_measured import refit_measured
 
 
 class Status(Enum):
@@ -28,19 +33,22 @@ class Status(Enum):
 
     GAP_REACHED = "The certified relative gap is at or below tol."
     PAPER_RULE = "The objective changed by at most tol, relatively, in five iterations in a row."
+    PATH_ENDED = (
+        "The weights came down to their values and the run ended there, before the optimum: see stop='path'."
+    )
     ITERATION_LIMIT = "The iteration limit was reached."
     TIME_LIMIT = "The time limit was reached."
     CALLBACK = "The callback asked to stop."
     NO_PROGRESS = (
         "Neither the objective nor the certificate improves any more at this floating-point precision."
     )
-    REFITTED = "L was fitted again without shrinkage, at the rank that was found, to the entries that are no outliers."
+    REFITTED = "L and S were fitted again without shrinkage, at the rank that was found."
     NOT_FINITE = "The objective is not finite any more; data of another scale may help."
 
     @property
     def converged(self) -> bool:
         """Whether the run ended because it reached what was asked for."""
-        return self in (Status.GAP_REACHED, Status.PAPER_RULE, Status.REFITTED)
+        return self in (Status.GAP_REACHED, Status.PAPER_RULE, Status.PATH_ENDED, Status.REFITTED)
 
     @property
     def is_limit(self) -> bool:
@@ -117,9 +125,15 @@ class Decomposition:
     """‖P_Ω(L + S − M)‖_F, or ‖A[L + S] − b‖; of a refit, over the entries that are no outliers."""
     source: Source | None = field(default=None, repr=False, compare=False)
     """Where the entries are; None for measurements, and for a result that was loaded."""
+    measurements: Measurements | None = field(default=None, repr=False, compare=False)
+    """What ``recover`` was given; None for entries, and for a result that was loaded or unpickled."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the measurements: an operator may be made of functions that no pickle takes."""
+        return {**vars(self), "measurements": None}
 
     def refit(self) -> Decomposition:
-        """L again without shrinkage, at the rank that was found, on the entries that are not outliers.
+        """L and S again without shrinkage, at the rank that was found.
 
         λ_L takes as much off every singular value, which is half of the error of most fits or more; and S with λ_S = 2σ
         holds one in twenty entries of pure noise. In the result, L is the least-squares fit to the entries within 3.29σ
@@ -129,6 +143,10 @@ class Decomposition:
         ``objective`` is ½Σ(M − L)² over the other entries. It is no convex problem: ``gap`` is infinite, nothing is
         certified. Weights, iterations and history are those of this fit. Directions too weak beside the noise to be
         worth keeping unshrunk are dropped. Cost: about 10 passes of 6 to 8 products with V, and n·r² numbers.
+
+        From measurements, L at its rank and S on its support are the least-squares fit to b
+        (:mod:`rankwolf.solvers.refit_measured`), by 30 to 300 products with A and A*; ``objective`` is
+        ½‖b − A[L + S]‖². With more unknowns than measurements, as in most of MRI, σ stays as it was.
 
         >>> import numpy as np, rankwolf as rw
         >>> rng = np.random.default_rng(0)
@@ -142,10 +160,12 @@ class Decomposition:
         """
         started = time.perf_counter()
         source = self.source
+        if self.measurements is not None:
+            return self._refit_measured(self.measurements, started)
         if source is None:
             raise ValueError(
-                "This result cannot be refitted: its entries are not at hand (it was loaded, or recovered from "
-                "measurements). Refit before saving."
+                "This result cannot be refitted: its data is not at hand (it was loaded or unpickled). "
+                "Refit before saving."
             )
         found = refit(source, source.as_solver_sees(self.low_rank), self.lambdas[0] if self.lambdas else 0.0)
         low_rank = source.as_user_sees(found.low_rank)
@@ -161,6 +181,24 @@ class Decomposition:
             passes=source.passes,
             seconds=self.seconds + time.perf_counter() - started,
             noise_scale=found.sigma,
+            residual=found.misfit_squared**0.5,
+        )
+
+    def _refit_measured(self, data: Measurements, started: float) -> Decomposition:
+        sparse = np.asarray(self.sparse).astype(data.dtype, copy=False)
+        found = refit_measured(data, self.low_rank, sparse, self.noise_scale)
+        return replace(
+            self,
+            low_rank=found.low_rank,
+            sparse=StoredSparse(scipy.sparse.csr_array(found.sparse)),
+            objective=0.5 * found.misfit_squared,
+            gap=inf,
+            relative_gap=inf,
+            gap_is_proved=False,
+            status=Status.REFITTED,
+            passes=data.passes,
+            seconds=self.seconds + time.perf_counter() - started,
+            noise_scale=self.noise_scale if found.sigma is None else found.sigma,
             residual=found.misfit_squared**0.5,
         )
 
@@ -211,6 +249,8 @@ class Decomposition:
     @property
     def _quality(self) -> str:
         """The certified gap, or the noise where there is none."""
+        if self.status is Status.REFITTED and self.noise_scale is None:
+            return f"residual {self.residual:.4g}"
         if self.status is Status.REFITTED:
             return f"noise {self.noise_scale:.4g}"
         return f"relative gap {self.relative_gap:.2g}"

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from rankwolf.data import Data, Source
+from rankwolf.data.measurements import Measurements
 from rankwolf.ground.deadline import Deadline, TimeUp
 from rankwolf.problem import Problem
 from rankwolf.result import Decomposition, Record, Status
@@ -185,6 +186,7 @@ class Run:
             history=self._history(assessment, gap, relative_gap),
             residual=assessment.misfit_squared**0.5,
             source=self.data if isinstance(self.data, Source) else None,
+            measurements=self.data if isinstance(self.data, Measurements) else None,
         )
 
     def _history(self, assessment: Assessment, gap: float, relative_gap: float) -> tuple[Record, ...]:

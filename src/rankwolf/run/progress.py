@@ -24,7 +24,7 @@ OUT_OF_REACH = 1e-12
 
 @dataclass(frozen=True)
 class Stopping:
-    """When a run ends; ``kind`` is ``"gap"`` or ``"paper"``."""
+    """When a run ends; ``kind`` is ``"gap"``, ``"paper"`` or ``"path"``: where a path of weights ends."""
 
     kind: str = "gap"
     tol: float = 1e-3
@@ -48,6 +48,7 @@ class Progress:
         self._start, self._promised, self._proved = start, 0.0, 0.0
         self._quiet_rows = self._stalled_rows = 0
         self._best_objective, self._best_gap = inf, inf
+        self._settled = False
         self.next_proof = 0
 
     @property
@@ -103,6 +104,7 @@ class Progress:
         last = self.history[-1].objective if self.history else self._start
         quiet = report.settled and abs(record.objective - last) <= self.stopping.tol * last
         self._quiet_rows = self._quiet_rows + 1 if quiet else 0
+        self._settled = report.settled
         # Progress is a tenth of the gap, which even the slowest method gains in so many rows; less may be rounding.
         closer = gap < 0.9 * self._best_gap
         lower = record.objective < self._best_objective * (1.0 - 1e-13)
@@ -147,6 +149,8 @@ class Progress:
             return Status.GAP_REACHED
         if stopping.kind == "paper" and self._quiet_rows >= PAPER_ROWS:
             return Status.PAPER_RULE
+        if stopping.kind == "path" and self._settled:
+            return Status.PATH_ENDED
         return self.limit(record)
 
     def limit(self, record: Record) -> Status | None:

@@ -46,8 +46,9 @@ class Sensing(ABC):
 
     A subclass gives ``apply`` and ``adjoint``. The other methods have general answers, which an operator with structure
     may replace by better ones. ``complex_unknown`` says that the matrices which it measures are complex by nature (coil
-    images with a phase, Fourier coefficients in time), so that ``recover`` takes L and S as complex. An iteration of
-    ``recover`` costs one ``apply`` and one ``adjoint``.
+    images with a phase, Fourier coefficients in time), so that ``recover`` takes L and S as complex; ``sparsifies``
+    that they are coefficients of a series in a basis where its changes are few. An iteration of ``recover`` costs one
+    ``apply`` and one ``adjoint``.
 
     >>> import numpy as np
     >>> from rankwolf.sensing import Sensing
@@ -65,6 +66,7 @@ class Sensing(ABC):
     """
 
     complex_unknown: bool = False
+    sparsifies: bool = False
 
     def __init__(self, shape: tuple[int, int], size: int, dtype: Any = np.float64) -> None:
         self.shape, self.size, self.dtype = (int(shape[0]), int(shape[1])), int(size), np.dtype(dtype)

@@ -45,6 +45,7 @@ class Composition(Sensing):
             )
         super().__init__(inner.shape, outer.size, np.result_type(outer.dtype, inner.dtype))
         self.outer, self.inner = outer, inner
+        self.sparsifies = inner.sparsifies
         self.complex_unknown = inner.complex_unknown or (outer.complex_unknown and inner.dtype.kind != "c")
 
     def apply(self, matrix: Array) -> Array:

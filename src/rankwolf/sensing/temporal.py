@@ -37,6 +37,7 @@ class Temporal(Sensing):
         complex_valued = kind == "fourier"
         super().__init__((m, n), m * n, np.complex128 if complex_valued else np.float64)
         self._inverted, self.complex_unknown = inverted, complex_valued and inverted
+        self.sparsifies = inverted
 
     @property
     def inverse(self) -> Temporal:

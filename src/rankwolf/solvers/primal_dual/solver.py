@@ -123,6 +123,7 @@ class PrimalDual(Solver[Penalized, PrimalDualState]):
             nonzeros=state.nonzeros,
             step_size=state.gamma,
             sparse_step_size=state.gamma,
+            settled=not state.on_path,
         )
 
     def solution(self, problem: Penalized, data: Measurements, state: PrimalDualState) -> MeasuredSolution:
