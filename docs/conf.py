@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -62,7 +63,7 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 7,
     "navbar_end": ["theme-switcher"],
 }
 html_sidebars = {"index": [], "what_do_you_know": []}
@@ -83,3 +84,16 @@ sphinx_gallery_conf = {
 }
 
 warnings.filterwarnings("error", category=DeprecationWarning, module="rankwolf")
+
+
+def keep_bars(app, what, name, thing, options, lines):
+    """|G| in a docstring is an absolute value, never a substitution of reStructuredText."""
+    for number, line in enumerate(lines):
+        if not line.lstrip().startswith((">>>", "...")):
+            parts = re.split(r"(``.*?``)", line)
+            lines[number] = "".join(p if p.startswith("``") else p.replace("|", r"\|") for p in parts)
+
+
+def setup(app):
+    """Called by Sphinx."""
+    app.connect("autodoc-process-docstring", keep_bars)

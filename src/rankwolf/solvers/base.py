@@ -124,12 +124,12 @@ class Solver(ABC, Generic[P, State]):
         """The state that the first step begins with, usually at L = S = 0; may make passes."""
 
     def init_at(self, problem: P, data: Any, rng: np.random.Generator, start: Any) -> State:
-        """A point that the user gave, for methods that can begin anywhere: a :class:`Start`, or (L, S) as arrays."""
+        """A point that the user gave, for methods that can begin anywhere: a ``Start``, or (L, S) as arrays."""
         raise ValueError(f"The method {self.name!r} begins at L = S = 0 and takes no start.")
 
     @property
     def takes_start(self) -> bool:
-        """Whether a run on entries may begin at a :class:`Start`."""
+        """Whether a run on entries may begin at a ``Start``."""
         return type(self).init_at is not Solver.init_at and "measurements" not in self.takes
 
     @abstractmethod
