@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import rankwolf as rw
+from rankwolf.data.open import check_source, open_source
+from rankwolf.data.workspace import Workspace
 from rankwolf.run import certificate
 from rankwolf.run.certificate import _largest_norm, _norm_by_factors
 
@@ -62,3 +65,33 @@ def test_the_largest_norm_for_a_goal():
 def test_nothing_has_no_norm():
     found = _norm_by_factors(np.zeros((3, 3)), 1e-10, lambda length: -length, -1.0)
     assert (found.upper, found.witness.shape) == (0.0, (3, 0))
+
+
+def test_beyond_4096_columns_a_proof_is_exact_where_the_run_has_cost_as_much(monkeypatch):
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal((60, 40))
+    monkeypatch.setattr(certificate, "EXACT_COLUMNS", 10)
+    source = check_source(open_source(data, None, 1))
+    exact = 60 * 40**2 + 4 * 40**3 // 3
+    a_pass = 60 * 40 * certificate.PASS_OPERATIONS
+    source.passes = 3
+    rank = exact // (3 * a_pass)
+    assert certificate.affords_exact(source, max(rank + 1, 8))
+    source.passes = 0
+    assert not certificate.affords_exact(source, 8)
+    source.passes = 10**6
+    assert certificate.affords_exact(source, 8)
+    source.workspace = Workspace(40 * 40 * 16 - 1)
+    assert not certificate.affords_exact(source, 8)
+    source.workspace = Workspace(40 * 40 * 16)
+    assert certificate.affords_exact(source, 8)
+
+
+def test_a_longer_run_ends_with_a_proof_beyond_the_columns(monkeypatch):
+    monkeypatch.setattr(certificate, "EXACT_COLUMNS", 10)
+    data = np.random.default_rng(1).standard_normal((60, 40))
+    fit = rw.decompose(data, lambdas=(6.0, 0.9), tol=1e-4, rng=0, n_threads=1)
+    assert fit.gap_is_proved
+    monkeypatch.setattr(certificate, "EXACT_COLUMNS", 4096)
+    always = rw.decompose(data, lambdas=(6.0, 0.9), tol=1e-4, rng=0, n_threads=1)
+    assert fit.objective == pytest.approx(always.objective, rel=1e-4)

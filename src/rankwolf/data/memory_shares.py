@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from rankwolf.ground.machine import available_memory, resident_memory
 
-# A proof by factorisation takes an n × n matrix, and is made for at most so many columns (rankwolf.run.certificate).
+# A proof by factorisation takes an n × n matrix, and is made for at most so many columns; for more where it is
+# affordable (rankwolf.run.certificate).
 EXACT_COLUMNS = 4096
 # What Python objects, tiles under way and small arrays take beside what is counted.
 SMALL_THINGS = 64 * 2**20

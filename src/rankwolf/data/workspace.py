@@ -27,22 +27,22 @@ class Workspace:
     """
 
     def __init__(self, most_bytes: int | None = None) -> None:
-        self._most_bytes, self._in_memory = most_bytes, 0
+        self.most_bytes, self._in_memory = most_bytes, 0
         self._files: dict[int, _InFile] = {}
         self._sizes: dict[int, int] = {}
 
     @property
     def is_limited(self) -> bool:
         """Whether arrays are counted."""
-        return self._most_bytes is not None
+        return self.most_bytes is not None
 
     def zeros(self, shape: tuple[int, int], dtype: Any) -> Array:
         """A new array of zeros."""
         dtype = np.dtype(dtype)
         size = shape[0] * shape[1] * dtype.itemsize
-        if self._most_bytes is None or not size:
+        if self.most_bytes is None or not size:
             return np.zeros(shape, dtype)
-        if self._in_memory + size <= self._most_bytes:
+        if self._in_memory + size <= self.most_bytes:
             array = np.zeros(shape, dtype)
             self._in_memory += size
             self._sizes[id(array)] = size

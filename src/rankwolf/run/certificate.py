@@ -8,8 +8,10 @@ what has to be proved; a power method only gives lower ones.
   BLAS), a Lanczos process on C proposes c ≥ λ_max(C), and a Cholesky factorisation of cI − C succeeds only if it is so,
   up to rounding. Whoever needs a bound of a certain height asks for it: the c that would give it is tried first, and if
   it fails, no time is lost on how far it is.
-- Beyond: block Lanczos on YᵀY through passes, from a random block, until the leading Ritz pair has a relative residual
-  below ``RITZ_TOL``; the bound is the Ritz value plus the residual. That some singular value lies there is certain;
+- Beyond, the same where it is affordable (:func:`affords_exact`): C fits into the memory, and its operations are no
+  more than those of the passes that the run has made so far. So one proof at most doubles the work.
+- Otherwise: block Lanczos on YᵀY through passes, from a random block, until the leading Ritz pair has a relative
+  residual below ``RITZ_TOL``; the bound is the Ritz value plus the residual. That some singular value lies there is certain;
   that it is the largest holds with probability one over the random start in exact arithmetic, and is not proved for a
   single run. ``Certificate.proved`` says which of the two it was.
 """
@@ -28,11 +30,14 @@ from rankwolf.data.memory_shares import EXACT_COLUMNS
 from rankwolf.ground.arrays import Array, inner
 from rankwolf.ground.deadline import patiently
 from rankwolf.ground.low_rank import LowRank
+from rankwolf.ground.machine import available_memory
 from rankwolf.oracles import nuclear
 from rankwolf.passes import Deflation, DualSums, GramOfDual, MultiplyDual, mirror
 from rankwolf.problem import Certificate, Problem
 
 RITZ_TOL = 1e-5
+# Operations of a pass for each entry and each column of L's factors; a pass at a low rank costs as if it had this one.
+PASS_OPERATIONS, LEAST_RANK = 10, 8
 RITZ_PASSES = 40
 # Lanczos steps on a Gram matrix: where it has to be known how long Y is, and where a factorisation has told already
 # whether it is too long.
@@ -67,7 +72,7 @@ def certify(
     One pass where the proof can be exact. With a ``goal``, a bound below it need not be the best that can be proved.
     """
     left, right = source.factors(low_rank)
-    proved = source.shape[1] <= EXACT_COLUMNS
+    proved = affords_exact(source, low_rank.rank)
 
     def bound(norm: float) -> float:
         return problem.lower_bound(found.y_dot_m, found.y_squared, norm, threshold)
@@ -77,11 +82,32 @@ def certify(
         del left  # C may be most of the memory of a run
         found, gram = DualSums(sums.values), sums.gram()
         del sums
-        norm = _norm_by_factors(gram, PRECISION[source.dtype.itemsize], bound, goal)
+        # Rounding of C grows with its side, at most in proportion.
+        precision = PRECISION[source.dtype.itemsize] * max(1.0, source.shape[1] / EXACT_COLUMNS)
+        norm = _norm_by_factors(gram, precision, bound, goal)
     else:
         found, norm = _norm_by_ritz(source, left, right, threshold, deflation, rng)
     certificate = Certificate(bound(norm.upper), proved, norm.witness, bound(norm.likely))
     return certificate, found
+
+
+def affords_exact(source: Source, rank: int) -> bool:
+    """Whether ‖Y‖₂ is bounded by a factorisation of C = YᵀY, n × n.
+
+    Always up to ``EXACT_COLUMNS`` columns. Beyond: where the matrix is in this process or on its disk, C and the shares
+    of it that threads add up take no more than half of the free memory (no more than what row-aligned arrays may take,
+    where there is a limit), and mn² + (4/3)n³ operations are no more than the run's passes have had, 10r an entry.
+    """
+    m, n = source.shape
+    if n <= EXACT_COLUMNS:
+        return True
+    most = source.workspace.most_bytes
+    if most is None:
+        most = available_memory() // 2 if source.in_memory else 0
+    fits = n * n * (8 + source.dtype.itemsize * source.n_threads) <= most
+    return fits and m * n**2 + 4 * n**3 // 3 <= source.passes * m * n * PASS_OPERATIONS * max(
+        rank, LEAST_RANK
+    )
 
 
 def certify_measured(
