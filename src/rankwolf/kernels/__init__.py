@@ -10,6 +10,7 @@ The inner loops run over slices of a row and choose with ``a if c else b``: so w
 
 from rankwolf.kernels.pairs import carry_pair, extrapolate_pair, prepare_splitting, relax_pair
 from rankwolf.kernels.regressions import clip_rows, fit_stored_rows, search_rows
+from rankwolf.kernels.selection import trim_stored_rows
 from rankwolf.kernels.tiles import (
     align_with,
     cast_transposed,
@@ -45,4 +46,5 @@ __all__ = [
     "relax_pair",
     "search_rows",
     "subtract_sampled",
+    "trim_stored_rows",
 ]

@@ -84,8 +84,22 @@ def search_rows(
 
 
 @compiled
+def solve_factored(matrix: np.ndarray, side: np.ndarray) -> None:
+    """side ← (F Fᵀ)⁻¹·side, F the lower triangle of ``matrix``, which stays."""
+    n = side.size
+    for k in range(n):
+        for i in range(k):
+            side[k] -= matrix[k, i] * side[i]
+        side[k] /= matrix[k, k]
+    for k in range(n - 1, -1, -1):
+        for i in range(k + 1, n):
+            side[k] -= matrix[i, k] * side[i]
+        side[k] /= matrix[k, k]
+
+
+@compiled
 def solve_positive(matrix: np.ndarray, side: np.ndarray) -> None:
-    """side ← matrix⁻¹·side for a positive definite matrix, by Cholesky; both are overwritten."""
+    """side ← matrix⁻¹·side for a positive definite matrix, which its Cholesky factor replaces."""
     n = side.size
     for k in range(n):
         for i in range(k):
@@ -95,14 +109,7 @@ def solve_positive(matrix: np.ndarray, side: np.ndarray) -> None:
             for i in range(k):
                 matrix[j, k] -= matrix[j, i] * matrix[k, i]
             matrix[j, k] /= matrix[k, k]
-    for k in range(n):
-        for i in range(k):
-            side[k] -= matrix[k, i] * side[i]
-        side[k] /= matrix[k, k]
-    for k in range(n - 1, -1, -1):
-        for i in range(k + 1, n):
-            side[k] -= matrix[i, k] * side[i]
-        side[k] /= matrix[k, k]
+    solve_factored(matrix, side)
 
 
 @compiled

@@ -29,6 +29,12 @@ LARGE_NUMBERS = 2**20
 ROW_STEPS = 6
 # Relative to the curvature of a row that counts in full: one with too few entries stays where it is.
 RIDGE = 1e-9
+# Rows with fewer entries than this for each direction: a single entry draws such a row to itself by more than a
+# twentieth, and its distance alone does not give it away.
+FEW_ENTRIES = 20.0
+# Where a convex loss turns from squares to magnitudes, over the limit beyond which an entry does not count: 2σ of
+# 3.29σ.
+HUBER = 0.6
 
 
 # Sizes of Gaussian noise, over a limit, for which the mean square of what is within ±limit is tabulated.
@@ -100,8 +106,8 @@ def _edges(place: int) -> tuple[float, float]:
 class TrimmedSums(Sums):
     """What one pass finds; w is the weight of an entry and d its residual.
 
-    A histogram of |d|; the misfit and the number of the entries that count; ‖ΔU‖², UᵀΔU and UᵀU; for each column
-    Σ w·u uᵀ, Σ w·d·u and Σ w; and for the noise of the columns Σ(d/limit)² and the number of entries in it.
+    A histogram of |d|; the misfit and the number of the entries that count; ‖ΔU‖², UᵀΔU and UᵀU; UᵀU with the
+    rows that are far out shortened; for each column Σ w·u uᵀ, Σ w·d·u and Σ w; and for the noise of the columns Σ(d/limit)² and the number of entries in it.
     """
 
     counts: Array
@@ -111,6 +117,7 @@ class TrimmedSums(Sums):
     moved: float
     turned: Array
     left: Array
+    usual_left: Array
     hessians: Array
     sides: Array
     weights: Array
@@ -132,7 +139,12 @@ class FitTrimmed(Task[TrimmedSums]):
     Otherwise the noise of the noisiest rows and columns would be trimmed, L would stay too close to where it was, and
     trimmed it would be again. Smaller noise than most gives no larger weight: L can match a column exactly, and would.
 
-    Cost: about 4r·(steps + 2) operations an entry, and r² more where the columns' normal equations are added up.
+    ``selects``: which entries of a row count is decided one by one, with an eye on what the row would be without each
+    of them (:mod:`rankwolf.kernels.selection`). Where a row has few entries beside the rank, an outlier draws the row
+    to itself, and by its distance alone it would stay unseen.
+
+    Cost: about 4r·(steps + 2) operations an entry, and r² more where the columns' normal equations are added up; 6r²
+    for one that ``selects``.
     """
 
     def __init__(
@@ -145,9 +157,11 @@ class FitTrimmed(Task[TrimmedSums]):
         prior: Array | None = None,
         scales: Array | None = None,
         moves: bool = True,
+        selects: bool = False,
     ) -> None:
+        self.selects = selects and moves
         (n, r) = right.shape
-        self.usual = sigma / limit if limit > 0.0 else 0.0
+        self.sigma, self.usual = sigma, sigma / limit if limit > 0.0 else 0.0
         self.scales = np.ones(n, right.dtype) if scales is None else scales.astype(right.dtype)
         self.prior = (np.zeros((r, r)) if prior is None else prior).astype(right.dtype)
         self.right, self.right_t = right, np.ascontiguousarray(right.T)
@@ -168,6 +182,7 @@ class FitTrimmed(Task[TrimmedSums]):
             0.0,
             np.zeros((r, r)),
             np.zeros((r, r)),
+            np.zeros((r, r)),
             hessians,
             np.zeros((n, r)),
             np.zeros(n),
@@ -183,12 +198,15 @@ class FitTrimmed(Task[TrimmedSums]):
         if scipy.sparse.issparse(tile):
             self._visit_stored(sums, tile, left)
             return
-        residual, weights = self._residual(tile, left)
-        if self.steps:
-            step = self._row_steps(residual, weights, left)
-            left += step
-            self._note(sums, step, left)
+        if self.selects:
+            residual, weights = self._select(sums, tile, left)
+        else:
             residual, weights = self._residual(tile, left)
+            if self.steps:
+                step = self._row_steps(residual, weights, left)
+                left += step
+                self._note(sums, step, left)
+                residual, weights = self._residual(tile, left)
         magnitudes = np.abs(tile - left @ self.right_t)
         sums.counts += np.bincount(_bins(magnitudes[tile == tile]), minlength=BINS)
         if self.steps and self.usual > 0.0:
@@ -197,6 +215,19 @@ class FitTrimmed(Task[TrimmedSums]):
             sums.column_squares += squared
             sums.column_counts += counts
         self._measure(sums, residual, weights, left)
+
+    def _add_rows(self, sums: TrimmedSums, left: Array) -> None:
+        """UᵀU, and the same with no row further out, by the ``prior``, than noise of that size may be.
+
+        A few rows that fit nothing may be very long. In the covariance they would make room for more of them.
+        """
+        sums.left += left.T @ left
+        distances: Array = np.asarray(np.sum((left @ self.prior) * left, axis=1, dtype=np.float64))
+        most = self.limit**2 + left.shape[1] * self.sigma**2
+        far = distances > most
+        shares = np.ones_like(distances)
+        shares[far] = most / distances[far]
+        sums.usual_left += (left * shares[:, None].astype(left.dtype)).T @ left
 
     def _note(self, sums: TrimmedSums, step: Array, left: Array) -> None:
         sums.moved += float(np.sum(np.square(step, dtype=np.float64)))
@@ -219,6 +250,17 @@ class FitTrimmed(Task[TrimmedSums]):
                 live[poor] = magnitudes[poor] <= np.nanmedian(magnitudes[poor], axis=1, keepdims=True)
             weights = live / np.square(sizes)
         return np.where(weights > 0.0, weights * residual, residual.dtype.type(0)), weights
+
+    def _select(self, sums: TrimmedSums, tile: Array, left: Array) -> tuple[Array, Array]:
+        """The rows moved, and w·D and w as :meth:`_residual` gives them."""
+        sizes = self._row_scales(np.abs(tile - left @ self.right_t)) * self.scales
+        rows, live = stored(tile), np.zeros(tile.shape, tile.dtype)
+        before, seen = left.copy(), tile == tile
+        live[seen] = trim_rows(rows, self.right, self.prior, self.limit, left, sizes[seen])
+        self._note(sums, left - before, left)
+        weights = live / np.square(sizes)
+        residual = tile - left @ self.right_t
+        return np.where(live > 0.0, weights * residual, residual.dtype.type(0)), weights
 
     def _row_scales(self, magnitudes: Array) -> Array:
         """How much larger the noise of each row is than most, as a column; 1 where σ is not known."""
@@ -256,7 +298,7 @@ class FitTrimmed(Task[TrimmedSums]):
         """``residual`` is w·D; without steps the weights are 0 and 1, and it is the misfit."""
         sums.squared += float(np.sum(np.square(residual), dtype=np.float64))
         sums.kept += int(np.count_nonzero(weights))
-        sums.left += left.T @ left
+        self._add_rows(sums, left)
         sums.sides += residual.T @ left
         sums.weights += np.sum(weights, axis=0, dtype=np.float64)
         if self.full:
@@ -266,7 +308,12 @@ class FitTrimmed(Task[TrimmedSums]):
     def _visit_stored(self, sums: TrimmedSums, tile: Any, left: Array) -> None:
         """Row by row on the stored entries; the columns have a pass of their own."""
         residual = sampled_residual(tile, left, self.right)
-        if self.steps:
+        if self.selects:
+            before = left.copy()
+            trim_rows(tile, self.right, self.prior, self.limit, left)
+            self._note(sums, left - before, left)
+            residual = sampled_residual(tile, left, self.right)
+        elif self.steps:
             moved = self._fitted_rows(_only(tile, self._counting(tile, np.abs(residual))), left)
             step = moved - left
             left[...] = moved
@@ -277,7 +324,7 @@ class FitTrimmed(Task[TrimmedSums]):
         sums.counts += np.bincount(_bins(magnitudes), minlength=BINS)
         sums.squared += float(np.sum(np.square(residual[live]), dtype=np.float64))
         sums.kept += int(np.count_nonzero(live))
-        sums.left += left.T @ left
+        self._add_rows(sums, left)
 
     def _counting(self, tile: Any, magnitudes: Array) -> Array:
         """Which stored entries count; at least half of a row, as above."""
@@ -296,6 +343,64 @@ class FitTrimmed(Task[TrimmedSums]):
         scores = np.ascontiguousarray(np.linalg.solve(root, left.T.astype(np.float64)).T, left.dtype)
         kernels.fit_stored_rows(tile.data, tile.indices, tile.indptr, right, 1.0, np.inf, 1e-9, 2, scores)
         return np.asarray(scores @ root.T, left.dtype)
+
+
+def stored(tile: Array) -> scipy.sparse.csr_array:
+    """A dense tile's observed entries, row by row."""
+    seen = tile == tile
+    pointers = np.concatenate([[0], np.cumsum(np.count_nonzero(seen, axis=1))])
+    return scipy.sparse.csr_array((tile[seen], np.nonzero(seen)[1], pointers), shape=tile.shape)
+
+
+def trim_rows(
+    rows: scipy.sparse.csr_array,
+    right: Array,
+    prior: Array,
+    limit: float,
+    left: Array,
+    sizes: Array | None = None,
+) -> Array:
+    """Move the rows of ``left``, in place, to trimmed fits of the stored entries; 1 for each entry that counts.
+
+    The trimmed fit lowers Σ (x − v·u)² over the entries that count + uᵀ``prior``u + limit² for each that does not. The
+    noise of an entry is ``sizes`` times the usual.
+    """
+    live = np.zeros(rows.data.size, np.uint8)
+    if left.size == 0:
+        return live
+    # One type for all, so that the kernels are compiled once.
+    entries, here = rows.data.astype(np.float64), left.astype(np.float64)
+    indices, pointers = rows.indices.astype(np.int64), rows.indptr.astype(np.int64)
+    right = np.ascontiguousarray(right, np.float64)
+    prior = prior.astype(np.float64)
+    ridged = prior + RIDGE * np.eye(len(prior))
+    reach = np.sum((right @ np.linalg.inv(ridged)) * right, axis=1)
+    # A convex fit to begin with. With u = R b and RRᵀ = P⁻¹ the prior is ‖b‖².
+    root = np.linalg.inv(np.linalg.cholesky(ridged)).T
+    guess = np.ascontiguousarray(np.linalg.solve(root, here.T).T)
+    kernels.fit_stored_rows(
+        entries, indices, pointers, np.ascontiguousarray(right @ root), 1.0, HUBER * limit, 1e-3, 20, guess
+    )
+    kernels.trim_stored_rows(
+        entries, np.ones_like(entries) if sizes is None else sizes.astype(np.float64), indices, pointers, right,
+        prior, float(limit), reach, guess @ root.T, here, live,
+    )  # fmt: skip
+    left[...] = here
+    return live
+
+
+def trimmed_scores(rows: Any, right: Array, variances: Array, sigma: float, limit: float) -> Array:
+    """Coefficients, of known ``variances``, of rows beside ``right``, orthonormal columns: by :func:`trim_rows`.
+
+    >>> rows, right = np.array([[10.0, 0.1, -0.2]]), np.array([[0.9], [0.3], [0.3]])  # the first entry is wrong
+    >>> float(trimmed_scores(rows, right, np.ones(1), 0.1, 0.33)[0, 0].round(1))
+    -0.2
+    """
+    left = np.zeros((rows.shape[0], right.shape[1]))
+    prior = np.diag(sigma**2 / variances)
+    entries: Any = rows if scipy.sparse.issparse(rows) else stored(rows)
+    trim_rows(entries, right, prior, limit, left)
+    return left
 
 
 def _only(rows: scipy.sparse.csr_array, kept: Array) -> scipy.sparse.csr_array:

@@ -21,7 +21,7 @@ from rankwolf.data import Source, SparseObserved
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.low_rank import LowRank, thin_qr
 from rankwolf.ground.once import computed_once
-from rankwolf.passes.trimmed import FitTrimmed, TrimmedSums, column_steps, noise_scales
+from rankwolf.passes.trimmed import FEW_ENTRIES, FitTrimmed, TrimmedSums, column_steps, noise_scales
 from rankwolf.weights.noise import OUTLIER_IN_SIGMAS, Noise, freedom_of, sigma_and_share
 
 # Noise of a column over that of most: beyond, it is as if it were this.
@@ -41,6 +41,12 @@ class RefitSettings:
     """Rounds without moving less than before: single entries go in and out of the outliers for ever."""
     rounding: float = 100.0
     """σ is at least so many times the rounding of the data's root mean square."""
+    fall: float = 0.5
+    """σ falls by this factor in a round at most,"""
+    drifts: float = 10.0
+    """but to so many times the root mean square by which V has moved L without delay."""
+    few_entries: float = FEW_ENTRIES
+    """Rows with fewer entries than this for each direction have their outliers chosen one by one."""
 
 
 @dataclass(frozen=True)
@@ -108,13 +114,13 @@ class _Refit:
         while not settled and stalled < self.settings.patience and rounds < self.settings.most_rounds:
             rounds += 1
             sums = self._pass(OUTLIER_IN_SIGMAS * self.sigma)
-            moved = self._move_columns(sums)
+            moved, drift = self._move_columns(sums)
             self._learn_scales(sums)
-            self.sigma = self._noise(sums).sigma
+            falls = self._lower_sigma(self._noise(sums).sigma, drift)
             length = float(np.trace(sums.left))
             error = self.settings.settled**2 * self.sigma**2 * self._parameters
-            settled = moved <= max(error, self.settings.exact**2 * length)
-            stalled = 0 if moved < 0.8 * least else stalled + 1
+            settled = not falls and moved <= max(error, self.settings.exact**2 * length)
+            stalled = 0 if falls or moved < 0.8 * least else stalled + 1
             least = min(least, moved)
         limit = OUTLIER_IN_SIGMAS * self.sigma
         self.scales = np.ones_like(self.scales)  # what is called an outlier has one measure everywhere
@@ -122,6 +128,16 @@ class _Refit:
         outliers = self.observed - last.kept
         low_rank = self.source.low_rank(self.left, self.right)
         return Refitted(low_rank, self.sigma, limit, outliers, last.squared, rounds, settled)
+
+    def _lower_sigma(self, measured: float, drift: float) -> bool:
+        """σ as it was measured, or on its way there, as long as V still drifts; whether it has further to fall.
+
+        A limit below what the error of V makes of the residuals would let half of a row be matched exactly, and call
+        the other half outliers.
+        """
+        slowly = min(self.settings.fall * self.sigma, self.settings.drifts * drift)
+        self.sigma = max(measured, slowly)
+        return slowly > measured
 
     def _take(self, low_rank: LowRank, lambda_L: float) -> None:
         """U and V of L with its singular values as they were before λ_L was taken off."""
@@ -163,9 +179,10 @@ class _Refit:
             prior=self._prior(),
             scales=self.scales,
             moves=moves,
+            selects=self.observed < self.settings.few_entries * self.right.shape[1] * self.source.shape[0],
         )
         sums = self.source.run(task, self.left)
-        self.turn, self.gram = np.eye(self.right.shape[1]), sums.left
+        self.turn, self.gram = np.eye(self.right.shape[1]), sums.usual_left
         return sums
 
     def _prior(self) -> Array:
@@ -179,15 +196,19 @@ class _Refit:
         grown = noise_scales(sums.column_squares, sums.column_counts, 1.0 / OUTLIER_IN_SIGMAS)
         self.scales = np.clip(self.scales * grown, 1.0, MOST_SCALE)
 
-    def _move_columns(self, sums: TrimmedSums) -> float:
-        """V at its least squares, made orthonormal again; ‖ΔU Vᵀ + U ΔVᵀ‖², how far L has moved in this round."""
+    def _move_columns(self, sums: TrimmedSums) -> tuple[float, float]:
+        """V at its least squares, made orthonormal again.
+
+        Returned are ‖ΔU Vᵀ + U ΔVᵀ‖², how far L has moved in this round, and the root mean square of U ΔVᵀ.
+        """
         stored = isinstance(self.source, SparseObserved)
         step = self._stored_column_steps() if stored else column_steps(sums)
-        change = sums.moved + float(np.sum((step @ sums.left) * step))
+        of_columns = max(float(np.sum((step @ sums.left) * step)), 0.0)
+        change = sums.moved + of_columns
         change += 2.0 * float(np.sum((step.T @ self.right) * sums.turned))
         basis, triangle = thin_qr(self.right + step)
         self.right, self.turn = np.ascontiguousarray(basis, self.source.dtype), triangle.T
-        return change
+        return change, (of_columns / (self.source.shape[0] * self.source.shape[1])) ** 0.5
 
     def _stored_column_steps(self) -> Array:
         """The same of a sparse matrix: the rows' own pass, over its columns. L = Q (V Tᵀ)ᵀ with U = Q T."""

@@ -22,6 +22,7 @@ from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import RankwolfWarning, bad, check_count, check_number, check_threads
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.passes.coefficients import fit_rows
+from rankwolf.passes.trimmed import FEW_ENTRIES, trimmed_scores
 from rankwolf.result.decomposition import Decomposition
 from rankwolf.result.doubts import doubts_of_parts
 from rankwolf.result.residual import observed_entries, residual, sparse_part
@@ -269,20 +270,28 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """By the robust row-local step.
 
         The convex problem draws the coefficients of a row to zero by λ_L beside V√s. After a refit it is what the noise
-        asks for: σ² beside V times the standard deviations of the scores.
+        asks for, σ² beside V times the standard deviations of the scores; and where a row has few entries beside the
+        components, so that an outlier could draw the row to itself, outliers are chosen one by one, as the refit does.
         """
-        sizes, weights = np.sqrt(self.singular_values_), self.lambdas_
-        if self.refit:
-            rows = max(self._stream.totals.rows, 1.0)
-            sizes = self.singular_values_ / rows**0.5
-            least = 1e-9 * float(np.max(sizes, initial=0.0))
-            sigma = max(self.noise_scale_, least, float(np.finfo(np.float32).tiny))
-            weights = (sigma**2, LIMIT_IN_SIGMAS * sigma)
-        sizes = sizes.astype(self.components_.dtype)
-        right = self.components_.T * sizes
         blocks = Centred(source, self.mean_).user_blocks()
-        parts = [fit_rows(block, right, *weights) * sizes for block in blocks]
-        return np.vstack(parts).astype(self.components_.dtype, copy=False)
+        score = self._refitted_scores if self.refit else self._convex_scores
+        return np.vstack([score(block) for block in blocks]).astype(self.components_.dtype, copy=False)
+
+    def _convex_scores(self, block: Any) -> Array:
+        sizes = np.sqrt(self.singular_values_).astype(self.components_.dtype)
+        return np.asarray(fit_rows(block, self.components_.T * sizes, *self.lambdas_) * sizes)
+
+    def _refitted_scores(self, block: Any) -> Array:
+        sizes = (self.singular_values_ / max(self._stream.totals.rows, 1.0) ** 0.5).astype(
+            self.components_.dtype
+        )
+        least = 1e-9 * float(np.max(sizes, initial=0.0))
+        sigma = max(self.noise_scale_, least, float(np.finfo(np.float32).tiny))
+        if self.n_features_in_ < FEW_ENTRIES * self.n_components_:
+            variances = np.square(sizes, dtype=np.float64)
+            return trimmed_scores(block, self.components_.T, variances, sigma, OUTLIER_IN_SIGMAS * sigma)
+        right = self.components_.T * sizes
+        return np.asarray(fit_rows(block, right, sigma**2, LIMIT_IN_SIGMAS * sigma) * sizes)
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows that have these scores: the low-rank part and the centre."""

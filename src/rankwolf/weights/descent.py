@@ -46,10 +46,8 @@ class DescentSettings:
     sample_side: int = 400
     """The submatrix: large enough for some tens of directions, small enough for a second."""
     least_noise: float = 1e-3
-    """Noise below this fraction of the data's own spread is taken as no noise at all."""
-    without_noise: float = 5e-3
-    """The σ of data without noise, as a fraction of its spread. The error of L is about half of it; smaller weights
-    take many more passes, and a refit removes what shrinkage is left anyway."""
+    """σ is at least this fraction of the data's own spread: the weights of data without noise. The error of L is about
+    half of it, and a refit removes what is left."""
     out_of_scale: float = 1e4
     """Single cells larger than so many spreads of the widest column are bounded (:mod:`rankwolf.data.bounded`)."""
     most_rank: float = 0.5
@@ -152,10 +150,6 @@ class Ladder:
         best = self._climb()
         if best.right.shape[1]:
             best = self._fit(replace(best, sigma=best.sigma / self.settings.fall), self.seen)
-        noise = self._noise_beside(best, self.seen)
-        if noise.sigma > 1.01 * self.least:
-            return noise
-        self.least *= self.settings.without_noise / self.settings.least_noise
         return self._noise_beside(best, self.seen)
 
     def _climb(self) -> Rung:
