@@ -107,7 +107,8 @@ class TrimmedSums(Sums):
     """What one pass finds; w is the weight of an entry and d its residual.
 
     A histogram of |d|; the misfit and the number of the entries that count; ‖ΔU‖², UᵀΔU and UᵀU; UᵀU with the
-    rows that are far out shortened; for each column Σ w·u uᵀ, Σ w·d·u and Σ w; and for the noise of the columns Σ(d/limit)² and the number of entries in it.
+    rows that are far out shortened; for each column Σ w·u uᵀ, Σ w·d·u and Σ w; and for the noise of the columns
+    Σ(d/limit)² and the number of entries in it.
     """
 
     counts: Array
