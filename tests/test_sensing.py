@@ -34,7 +34,7 @@ def complex_matrix(rng, shape):
 
 def fourier(rng, m, n):
     """Frames of every parity that n allows."""
-    return sensing.PartialFourier(some(rng, (m, *frame_of(n))))
+    return sensing.PartialFourier(some(rng, (m, *frame_of(n))), time="first")
 
 
 def frame_of(n):
@@ -78,10 +78,10 @@ OPERATORS = {
     "complex composition": lambda rng, m, n: fourier(rng, m, n)
     @ sensing.LinearSensing(np.diag(complex_matrix(rng, m * n)), (m, n)),
     "weighting": lambda rng, m, n: sensing.Weighting(complex_matrix(rng, n), (m, n)),
-    "sense": lambda rng, m, n: sensing.Sense(fourier(rng, m, n).mask, coil_maps(rng, n)),
-    "sense in time": lambda rng, m, n: sensing.Sense(fourier(rng, m, n).mask, coil_maps(rng, n))
+    "sense": lambda rng, m, n: sensing.Sense(fourier(rng, m, n).mask, coil_maps(rng, n), time="first"),
+    "sense in time": lambda rng, m, n: sensing.Sense(fourier(rng, m, n).mask, coil_maps(rng, n), time="first")
     @ sensing.Temporal("fourier", (m, n)).inverse,
-    "centred": lambda rng, m, n: sensing.PartialFourier(fourier(rng, m, n).mask, centred=True),
+    "centred": lambda rng, m, n: sensing.PartialFourier(fourier(rng, m, n).mask, time="first", centred=True),
     "cosines in time": lambda rng, m, n: fourier(rng, m, n) @ sensing.Temporal("cosine", (m, n)).inverse,
     "coils as a stack": lambda rng, m, n: sensing.Stack(
         [fourier(rng, m, n) @ sensing.Weighting(coil.ravel(), (m, n)) for coil in coil_maps(rng, n)]
@@ -548,6 +548,8 @@ class TestChecks:
         (lambda: sensing.PartialFourier(np.ones((2, 3, 4))), "'kept' parameter of PartialFourier .* made boolean by"),
         (lambda: sensing.PartialFourier(np.ones((2, 3, 4), bool), frames=4), "time='first' or time='last' says"),
         (lambda: sensing.PartialFourier(np.ones((2, 3, 4), bool), time="middle"), "'time' parameter"),
+        (lambda: sensing.PartialFourier(np.ones((4, 4, 3), bool)), "which may be either"),
+        (lambda: sensing.Sense(np.ones((4, 4, 4), bool), np.ones((2, 4, 4))), "which may be either"),
         (lambda: sensing.PartialFourier(np.ones((2, 3, 4), bool), centred=1), "'centred' parameter"),
         (lambda: sensing.Sense(np.ones((2, 3, 4), bool), np.ones((3, 4, 5))), "'maps' parameter of Sense"),
         (lambda: sensing.NonCartesian(np.ones((2, 5, 3)), (4, 4), units="cycles"), "'points' parameter"),

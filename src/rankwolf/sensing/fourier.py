@@ -39,7 +39,7 @@ class PartialFourier(Sensing):
     """
 
     def __init__(
-        self, kept: Any, *, frames: int | None = None, time: str = "first", centred: bool = False
+        self, kept: Any, *, frames: int | None = None, time: str | None = None, centred: bool = False
     ) -> None:
         self._layout = Layout.checked(time, centred, "PartialFourier")
         self.mask = self._layout.mask(kept, frames)
@@ -58,7 +58,7 @@ class PartialFourier(Sensing):
         """``size`` coefficients, drawn without replacement from all frames."""
         height, width = check_shape(frame_shape, "PartialFourier.random")
         frames = check_whole("frames", frames, 1, "PartialFourier.random")
-        return cls(random_mask(size, (frames, height, width), seed))
+        return cls(random_mask(size, (frames, height, width), seed), time="first")
 
     def _half_spectrum(self, t: Array, y: Array, x: Array) -> None:
         """Where each coefficient is found in the real transform: itself, or the conjugate of its mirror image."""
@@ -197,13 +197,19 @@ class Sense(Sensing):
     complex_unknown = True
 
     def __init__(
-        self, kept: Any, maps: Any, *, frames: int | None = None, time: str = "first", centred: bool = False
+        self,
+        kept: Any,
+        maps: Any,
+        *,
+        frames: int | None = None,
+        time: str | None = None,
+        centred: bool = False,
     ) -> None:
         self._layout = Layout.checked(time, centred, "Sense")
         mask = self._layout.mask(kept, frames)
         # The mask is turned already; only the origin of the images is left to the one-coil operator.
         turned = np.fft.fftshift(mask, axes=(1, 2)) if centred else mask
-        self._coil = PartialFourier(turned, centred=centred)
+        self._coil = PartialFourier(turned, time="first", centred=centred)
         self._maps = self._layout.maps(maps, self._coil.frame_shape).reshape(-1, self._coil.shape[1])
         self.coils = self._maps.shape[0]
         super().__init__(self._coil.shape, self.coils * self._coil.size, np.complex128)

@@ -1,7 +1,8 @@
 """The shapes in which people have masks, k-space and coil maps, turned into the one that the operators work on.
 
 Inside, time comes first: masks are (frames, height, width), k-space of several coils is (frames, coils, height, width),
-maps are (coils, height, width), and the zero frequency is the first. ``time`` and ``centred`` say what was given:
+maps are (coils, height, width), and the zero frequency is the first. ``time`` and ``centred`` say what was given; a
+mask whose first two axes are equally long, which may be either, is refused until ``time`` says which:
 
 ===================  ========================================  =======================================
                      ``time="first"`` (the default)            ``time="last"``
@@ -34,12 +35,16 @@ class Layout:
     time: str
     centred: bool
     where: str
+    guessed: bool = False
+    """Whether nobody said where time is."""
 
     @classmethod
     def checked(cls, time: Any, centred: Any, where: str) -> Layout:
         """From what the user says."""
         if not isinstance(centred, bool):
             raise bad("centred", "True or False", repr(centred), where)
+        if time is None:
+            return cls("first", centred, where, guessed=True)
         return cls(check_choice("time", time, ("first", "last"), where), centred, where)
 
     def mask(self, kept: Any, frames: Any) -> Array:
@@ -58,6 +63,14 @@ class Layout:
                 raise bad("frames", "their number where one mask serves all of them", "None", self.where)
             mask = np.broadcast_to(given, (check_whole("frames", frames, 1, self.where), *given.shape))
         else:
+            if self.guessed and frames is None and given.shape[0] == given.shape[1]:
+                raise bad(
+                    "time",
+                    f"'first' or 'last' for a mask of shape {given.shape}, which may be either",
+                    "None",
+                    self.where,
+                    "Or give frames=.",
+                )
             mask = given if self.time == "first" else np.moveaxis(given, 2, 0)
             if frames is not None and frames != mask.shape[0]:
                 raise bad(
