@@ -11,9 +11,9 @@ what has to be proved; a power method only gives lower ones.
 - Beyond, the same where it is affordable (:func:`affords_exact`): C fits into the memory, and its operations are no
   more than those of the passes that the run has made so far. So one proof at most doubles the work.
 - Otherwise: block Lanczos on YᵀY through passes, from a random block, until the leading Ritz pair has a relative
-  residual below ``RITZ_TOL``; the bound is the Ritz value plus the residual. That some singular value lies there is certain;
-  that it is the largest holds with probability one over the random start in exact arithmetic, and is not proved for a
-  single run. ``Certificate.proved`` says which of the two it was.
+  residual below ``RITZ_TOL``; the bound is the Ritz value plus the residual. That some singular value lies there is
+  certain; that it is the largest holds with probability one over the random start in exact arithmetic, and is not
+  proved for a single run. ``Certificate.proved`` says which of the two it was.
 """
 
 from __future__ import annotations
