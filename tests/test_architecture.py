@@ -32,7 +32,7 @@ LAYERS = rooms()[::-1]
 # These come with the standard library or with NumPy, SciPy, Numba and threadpoolctl, the only dependencies of the core.
 CORE = {"numpy", "scipy", "numba", "threadpoolctl", "rankwolf"}
 # An estimator is a subclass of scikit-learn's classes, so that its module cannot wait with the import.
-EXTRAS = {"tables/robust_pca.py": {"sklearn"}}
+EXTRAS = {"tables/robust_pca.py": {"sklearn"}, "tables/output.py": {"sklearn"}}
 HEAVY = [
     "sklearn",
     "dask",

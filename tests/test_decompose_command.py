@@ -56,13 +56,17 @@ def write(folder, kind):
         files.write_rows(folder, "data", kind, data, files.LabelledMatrix(data, "npy"), lambda rows: None)
     elif kind == "parquet":
         frame().to_parquet(path)
+    elif kind == "feather":
+        frame().reset_index().to_feather(path)
+    elif kind == "xlsx":
+        frame().to_excel(path, sheet_name="Daten")
     elif kind == "hdf5":
         with h5py.File(path, "w") as file:
             file["group/X"] = data
     elif kind == "zarr":
         zarr.create_array(str(path), data=data)
     else:
-        frame().to_csv(path, sep="," if kind == "csv" else "\t")
+        frame().to_csv(path, sep="," if kind.startswith("csv") else "\t")
     return path
 
 
@@ -167,8 +171,8 @@ def test_results_are_replaced_only_when_asked(tmp_path, capsys):
         (["missing.csv"], "No such file"),
         (["data.csv::x"], "Leave out '::x'"),
         (["data.csv", "--delta", "little"], "--delta must be a number or 'auto'"),
-        (["data.csv", "--delta", "-1"], "'delta' parameter of decompose must be positive"),
-        (["data.csv", "--method", "magic"], "'method' parameter"),
+        (["data.csv", "--delta", "-1"], "--delta must be positive. Got -1.0 instead."),
+        (["data.csv", "--method", "magic"], "--method must be 'auto'"),
         (["data.csv", "--index", "nothing"], "no column 'nothing'"),
         (["data.csv", "--max-memory", "much"], "--max-memory must be a size"),
         (["data.csv", "--max-memory", "1kB"], "more than the limit of 1 kB"),

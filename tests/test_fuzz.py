@@ -36,7 +36,7 @@ def test_a_minute_of_changed_files(tmp_path):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     rows = [line.split("|")[1:3] for line in done.stdout.splitlines() if line.startswith("| ")][1:]
-    assert len(rows) == 11
+    assert len(rows) == 13
     assert all(int(count) >= 1 for _, count in rows), done.stdout
 
 

@@ -12,6 +12,8 @@ import numpy as np
 
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad
+from rankwolf.ground.extras import needed
+from rankwolf.ground.frames import Frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,12 +24,7 @@ MOST_LINES = 400
 
 def new_axes(width: float = 6.4, height: float = 4.0) -> Any:
     """Axes of a new figure; an ImportError that names the extra where matplotlib is missing."""
-    try:
-        import matplotlib.pyplot as plt
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "Pictures need matplotlib. Install it with: pip install 'rankwolf[report]'", name="matplotlib"
-        ) from error
+    plt = needed("matplotlib.pyplot")
     return plt.figure(figsize=(width, height), layout="constrained").subplots()
 
 
@@ -105,24 +102,46 @@ def decomposition(fit: Any, panel: str | None = None, ax: Any = None) -> Any:
     return heat_map(part, ax, title=title, signed=panel == "sparse" and not _is_complex(part))
 
 
-def outliers(
-    cells: Array, ax: Any = None, *, threshold: float = 3.0, labels: Sequence[str] | None = None
-) -> Any:
-    """Scores of cells in standard deviations, as :meth:`rankwolf.RobustPCA.score_cells` gives them."""
+def outliers(cells: Array, ax: Any = None, *, threshold: float, frame: Frame | None = None) -> Any:
+    """Scores of cells in standard deviations, as :meth:`rankwolf.RobustPCA.score_cells` gives them.
+
+    Missing cells are gray. Of more than 400 rows or columns, those with the most extreme cells are shown, in order.
+    """
     ax = new_axes() if ax is None else ax
+    rows, columns = (_most_extreme(cells, axis) for axis in (0, 1))
     reach = max(4.0 * threshold, 1.0)
-    image = ax.imshow(cells, aspect="auto", interpolation="nearest", cmap="RdBu_r", vmin=-reach, vmax=reach)
-    ax.set(title=f"cells, in standard deviations of the noise; {_share(cells, threshold)}", ylabel="sample")
-    if labels is not None and len(labels) <= 40:
-        ax.set_xticks(range(len(labels)), labels, rotation=90)
+    ax.set_facecolor("0.8")
+    shown = cells[np.ix_(rows, columns)]
+    image = ax.imshow(shown, aspect="auto", interpolation="nearest", cmap="RdBu_r", vmin=-reach, vmax=reach)
+    kept = "" if shown.shape == cells.shape else f"; the {rows.size} × {columns.size} most outlying lines"
+    ax.set(title=f"Cells in standard deviations of the noise: {_share(cells, threshold)}{kept}", ylabel="row")
+    ax.title.set_size("medium")
+    _name_ticks(ax.set_yticks, rows, None if frame is None else frame.names(0), most=20)
+    _name_ticks(ax.set_xticks, columns, None if frame is None else frame.names(1), most=40, rotation=90)
     ax.figure.colorbar(image, ax=ax, shrink=0.8)
     return ax
+
+
+def _most_extreme(cells: Array, axis: int) -> Array:
+    """The numbers of at most 400 rows (axis 0) or columns, in ascending order."""
+    peaks = np.max(np.nan_to_num(np.abs(cells)), axis=1 - axis, initial=0.0)
+    return np.sort(np.argsort(peaks, kind="stable")[::-1][:MOST_LINES])
+
+
+def _name_ticks(set_ticks: Any, numbers: Array, names: Any, most: int, **options: Any) -> None:
+    """Names, or else the numbers, of at most ``most`` lines, evenly spaced."""
+    places = np.unique(np.linspace(0, numbers.size - 1, min(most, numbers.size)).astype(int))
+    words = [
+        str(numbers[place] if names is None else names[int(numbers[place])]).removesuffix(" 00:00:00")[:24]
+        for place in places
+    ]
+    set_ticks(places, words, **(options if names is not None else {}))
 
 
 def _share(cells: Array, threshold: float) -> str:
     seen = np.isfinite(cells)
     count = int(np.count_nonzero(np.abs(cells[seen]) > threshold))
-    return f"{count:,} beyond {threshold:g}"
+    return f"{count:,} beyond {threshold:.3g}"
 
 
 def path(found: Any, ax: Any = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import struct
 import zipfile
@@ -41,6 +42,8 @@ def mutated(path: Path, rng: Random) -> bytes:
         return _matlab(content, rng)
     if content.startswith(b"\x89PNG") and rng.random() < 0.7:
         return _png(content, rng)
+    if content.startswith(b"\x1f\x8b") and rng.random() < 0.7:
+        return gzip.compress(change(gzip.decompress(content), rng))
     return change(content, rng)
 
 

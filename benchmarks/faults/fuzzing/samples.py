@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from fractions import Fraction
@@ -109,6 +110,30 @@ def csv(folder: Path) -> None:
     (folder / "b.csv").write_text("\ufeffid," + ",".join("abcdefghi") + "\r\n" + "\r\n".join(names))
     (folder / "c.tsv").write_text('\n"a\nb"\t"c ""d"""\n1\t2\n\n3\tNA\n5\t6\n7\t8\n')
     (folder / "d.csv").write_text("x;y\n1;2\n3;4\n5;6\n")
+    german = "\n".join(row.replace(",", ";").replace(".", ",") for row in names)
+    (folder / "e.txt").write_bytes(("Größe;" + ";".join("abcdefghi") + "\n" + german).encode("latin-1"))
+    (folder / "f.csv").write_text("\n".join(rows), encoding="utf-16")
+    (folder / "g.csv.gz").write_bytes(gzip.compress("\n".join(rows).encode()))
+
+
+def feather(folder: Path) -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame(matrix(), columns=list("abcdefghi"))
+    frame.insert(0, "name", pd.Series([f"r{k % 5}" for k in range(12)], dtype="category"))
+    frame.iloc[2, 3] = np.nan
+    for compression in ("lz4", "zstd", "uncompressed"):
+        frame.to_feather(folder / f"{compression}.feather", compression=compression)
+
+
+def xlsx(folder: Path) -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame(matrix(), columns=list("abcdefghi"), index=[f"r{k}" for k in range(12)])
+    frame.iloc[2, 3] = np.nan
+    frame.to_excel(folder / "a.xlsx")
+    days = pd.date_range("2024-01-01", periods=12)
+    frame.set_axis(days).astype(object).replace(0.0, "n/a").to_excel(folder / "b.xlsx", sheet_name="Daten")
 
 
 def video(folder: Path) -> None:
@@ -182,6 +207,7 @@ def sparse() -> Any:
 
 
 SAMPLES: dict[str, Callable[[Path], None]] = {
-    "npy": npy, "npz": npz, "mat": mat, "h5": h5, "zarr": store, "parquet": parquet, "csv": csv, "video": video,
+    "npy": npy, "npz": npz, "mat": mat, "h5": h5, "zarr": store, "parquet": parquet, "csv": csv, "feather": feather,
+    "xlsx": xlsx, "video": video,
     "image": image, "result": result, "checkpoint": checkpoint,
 }  # fmt: skip

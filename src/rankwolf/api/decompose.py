@@ -19,6 +19,7 @@ from rankwolf.result import Decomposition
 from rankwolf.result.doubts import quietly, warned
 from rankwolf.run.loop import solve
 from rankwolf.run.progress import Callback
+from rankwolf.run.watching import Watch
 from rankwolf.solvers import Solver
 from rankwolf.solvers.base import Start
 from rankwolf.weights.descent import noise_weights
@@ -34,6 +35,7 @@ def decompose(
     *,
     observed: Any = None,
     implicit: str = "missing",
+    columns: Any = "all",
     lambdas: tuple[float, float] | None = None,
     delta: float | str = "auto",
     radii: tuple[float, float] | None = None,
@@ -47,6 +49,7 @@ def decompose(
     max_iter: int = 1000,
     max_seconds: float | None = None,
     callback: Callback | None = None,
+    verbose: bool = False,
     rng: Any = None,
     n_threads: int | None = None,
     max_memory: int | str | None = None,
@@ -65,13 +68,18 @@ def decompose(
     X : array of shape (m, n)
         Any real dtype and memory order, or a masked array. It is not copied, and stays in its own dtype. A memory map,
         an h5py dataset, a Zarr array, or a list of these or of files (``.npy``, ``.h5``, ``.zarr``), whose rows follow
-        each other, stays on the disk and is read once in each pass. A dask.array stays on its workers.
+        each other, stays on the disk and is read once in each pass. A dask.array stays on its workers. A pandas, polars
+        or pyarrow table, an xarray.DataArray or a torch tensor on the CPU is taken too; tables give their row and
+        column names to ``fit.low_rank.to_frame()`` and ``fit.sparse.to_frame()``.
     observed : boolean array of shape (m, n), optional
         True where an entry was observed; an array, or on the disk as well.
     implicit : {"missing", "zeros"}
         What the entries that a scipy.sparse matrix does not store are. ``"missing"``: only stored entries were observed
         (ratings), and everything costs what is stored. ``"zeros"``: they are zeros like any other number (counts);
         tiles are made dense one at a time, so time is that of a dense matrix and memory is not.
+    columns : {"all", "numeric"} or list of names
+        Of a table. ``"all"``: a column of dates, durations or words is an error that names it; ``"numeric"`` leaves
+        such columns out.
     lambdas : (λ_L, λ_S), optional
         The weights themselves. Larger λ_L: lower rank; larger λ_S: fewer entries in S.
     delta : "auto" or float
@@ -105,6 +113,8 @@ def decompose(
         two seconds, from the call to the return.
     callback : callable, optional
         Called with a :class:`Record` after each iteration; returning False stops. See ``rankwolf.callbacks``.
+    verbose : bool
+        Print a table with a row for each iteration; in a notebook, a bar that moves.
     rng : None, int or numpy.random.Generator
         The start of the singular-vector computations. The same seed gives the same bytes.
     n_threads : int, optional
@@ -162,7 +172,7 @@ def decompose(
     check_choice("implicit", implicit, ("missing", "zeros"))
     generator = check_rng(rng)
     limit = None if max_memory is None else check_size("max_memory", max_memory)
-    source = open_source(X, observed, settings.threads, implicit, limit)
+    source = open_source(X, observed, settings.threads, implicit, limit, columns=columns)
     solver = choose_solver(method, settings.form if epsilon is None else NoiseBounded, source.kind)
     check_start(start, solver)
     asked = {**settings.asked, "weight": share}
@@ -191,7 +201,9 @@ def decompose(
     if epsilon is None:
         check_scale(problem, source.summary.norm)
     begin = None if start is None or saved is not None else make_start(start, source, problem, generator)
-    return solve(problem, source, solver, settings.stopping, callback, generator, kept, deadline, begin)
+    watch = Watch(callback, verbose, settings.stopping.tol, "decompose")
+    fit = solve(problem, source, solver, settings.stopping, watch.callback, generator, kept, deadline, begin)
+    return watch.end(fit)
 
 
 # For callers that look at the doubts themselves (:func:`rankwolf.result.doubts.doubts`).

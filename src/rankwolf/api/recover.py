@@ -26,6 +26,7 @@ from rankwolf.result import Decomposition
 from rankwolf.result.doubts import warned
 from rankwolf.run.loop import solve
 from rankwolf.run.progress import Callback, Stopping
+from rankwolf.run.watching import Watch
 from rankwolf.sensing import as_sensing
 from rankwolf.solvers import PrimalDual, Solver
 from rankwolf.solvers.primal_dual import PrimalDualSettings
@@ -52,6 +53,7 @@ def recover(
     max_iter: int = 1000,
     max_seconds: float | None = None,
     callback: Callback | None = None,
+    verbose: bool = False,
     norm: float | None = None,
     dtype: Any = None,
     rng: Any = None,
@@ -118,7 +120,7 @@ def recover(
         those of the rule and neither ``tol`` nor ``start`` is given, and ``"gap"`` otherwise.
     tol : float, optional
         For ``"gap"`` and ``"paper"``; 1e-3 by default.
-    max_iter, max_seconds, callback, rng, n_threads
+    max_iter, max_seconds, callback, verbose, rng, n_threads
         As in :func:`rankwolf.decompose`. The threads are for Fourier and cosine transforms; BLAS keeps to one. A
         callback that wants to see L and S is a :class:`rankwolf.callbacks.WithIterate`.
 
@@ -192,7 +194,8 @@ def recover(
         weights, sigma = _choose_weights(settings, data, generator, deadline)
         problem = Penalized(*weights)
     check_scale(problem, data.summary.norm, data.norm, where="recover")
-    fit = solve(problem, data, solver, stopping, callback, generator, kept, deadline, begin)
+    watch = Watch(callback, verbose, stopping.tol, "recover")
+    fit = watch.end(solve(problem, data, solver, stopping, watch.callback, generator, kept, deadline, begin))
     return fit if sigma is None else replace(fit, noise_scale=sigma)
 
 

@@ -15,6 +15,7 @@ from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad, check_count, check_number, check_rng, check_threads
 from rankwolf.ground.deadline import Deadline
 from rankwolf.ground.low_rank import LowRank
+from rankwolf.plots import new_axes
 from rankwolf.problem import Penalized
 from rankwolf.run.progress import Stopping
 from rankwolf.solvers import Solver
@@ -70,9 +71,7 @@ class DeltaSearch:
     def plot(self, ax: Any = None) -> Any:
         """Error against δ, with the rank on a second axis; needs matplotlib. Returns the axes."""
         if ax is None:
-            import matplotlib.pyplot as plt
-
-            ax = plt.figure(figsize=(6.4, 4.0), layout="constrained").subplots()
+            ax = new_axes()
         mean, spread = self.errors.mean(axis=1), self.errors.std(axis=1)
         ax.errorbar(self.deltas, mean, yerr=spread, marker="o", capsize=3, label="error on hidden entries")
         ax.axvline(self.delta, color="tab:red", linestyle="--", label=f"δ = {self.delta:.3g}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from rankwolf.ground.extras import is_installed
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -21,16 +23,20 @@ STAGES = {
 
 
 class Bars:
-    """An observer of a run that draws; silent where nobody reads. ``unit`` is what the stages go through."""
+    """An observer of a run that draws; silent where nobody reads, or where rich is not installed.
 
-    def __init__(self, talks: bool, tol: float, unit: str = "frame") -> None:
-        self._talks, self._tol, self._unit = talks, tol, unit
+    ``unit`` is what the stages go through.
+    """
+
+    def __init__(self, talks: bool, tol: float, unit: str = "frame", to_stderr: bool = False) -> None:
+        self._talks, self._tol, self._unit, self._to_stderr = talks, tol, unit, to_stderr
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         self._gap: Any = None
 
     def __enter__(self) -> Self:
-        if self._talks:
+        if self._talks and is_installed("rich"):  # a bar is no reason to refuse to work
+            from rich.console import Console
             from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
             from rankwolf.run.callbacks import ProgressBar
@@ -43,6 +49,7 @@ class Bars:
                 TextColumn("{task.fields[state]}"),
                 TextColumn("{task.fields[clock]}"),
                 TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+                console=Console(stderr=self._to_stderr),
             )
         return self
 

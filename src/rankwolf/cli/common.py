@@ -133,11 +133,13 @@ class Output:
 
     quiet: bool = False
     json: bool = False
+    to_stderr: bool = False
+    """Where a table goes to standard output, words do not."""
 
     @classmethod
-    def of(cls, arguments: argparse.Namespace) -> Output:
+    def of(cls, arguments: argparse.Namespace, to_stderr: bool = False) -> Output:
         """As the options of :func:`add_output_options` say."""
-        return cls(arguments.quiet, arguments.json)
+        return cls(arguments.quiet, arguments.json, to_stderr)
 
     @property
     def talks(self) -> bool:
@@ -147,7 +149,8 @@ class Output:
     def say(self, text: str = "") -> None:
         """A line for people."""
         if self.talks:
-            print("\n".join(map(printable, text.split("\n"))), flush=True)
+            stream = sys.stderr if self.to_stderr else sys.stdout
+            print("\n".join(map(printable, text.split("\n"))), file=stream, flush=True)
 
     def finish(self, summary: Mapping[str, Any]) -> None:
         """The JSON object, when it was asked for. NaN and infinity have no place in JSON and become null."""

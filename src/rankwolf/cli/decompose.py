@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import time
+import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,25 +17,31 @@ from rankwolf.cli.common import (
     add_strict_option,
     check_target,
     checkpoint_of,
-    command_of,
-    last_words,
     parse_size,
-    remove,
-    to_json,
     warn,
-    whole_folder,
 )
+from rankwolf.cli.decompose_results import (
+    LOW_RANK,
+    OUTLIERS,
+    PIPE,
+    RESULT,
+    Clock,
+    Job,
+    refits,
+    story,
+    write_folder,
+    write_pipe,
+)
+from rankwolf.ground.extras import require
 
 if TYPE_CHECKING:
     from rankwolf.data import Source
     from rankwolf.files import LabelledMatrix
     from rankwolf.result.decomposition import Decomposition
-    from rankwolf.tables.scaling import Scaling
 
-KINDS = ("npy", "npz", "mat", "mat73", "csv", "tsv", "parquet", "hdf5", "zarr")
-LOW_RANK, OUTLIERS, RESULT = "low_rank", "outliers", "result.npz"
-# With one of these a spreadsheet takes the text of a cell for a formula.
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+KINDS = (
+    "npy", "npz", "mat", "mat73", "csv", "tsv", "csv.gz", "tsv.gz", "parquet", "feather", "xlsx", "hdf5", "zarr",
+)  # fmt: skip
 
 
 def add_parser(subparsers: Any) -> None:
@@ -54,10 +61,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "input",
         metavar="INPUT",
-        help="npy, npz, mat, csv, tsv, parquet, h5, zarr; file::name for one of several arrays, as in data.h5::/raw",
+        help="csv, tsv, txt (also .gz), xlsx, parquet, feather, npy, npz, mat, h5, zarr, or - for standard input; "
+        "file::name for one of several arrays or sheets, as in data.h5::/raw",
     )
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FOLDER", help="where the results go"
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="FOLDER",
+        help="where the results go; - writes one table to standard output",
     )
     add_reading_options(parser)
     _add_solving(parser)
@@ -75,7 +88,23 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
         metavar="COLUMN",
         help="the column that names the rows, or none (default: the first, where it has no heading or no numbers)",
     )
-    group.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
+    group.add_argument(
+        "--columns", nargs="+", action="extend", default=[], metavar="COLUMN", help="the only ones to keep"
+    )
+    group.add_argument(
+        "--drop", nargs="+", action="extend", default=[], metavar="COLUMN", help="columns to leave out"
+    )
+    group.add_argument(
+        "--missing",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="WORD",
+        help="further words or numbers for a missing cell, e.g. -999; empty, -, ?, NA, n/a, NaN, null, none always are",
+    )
+    group.add_argument(
+        "--decimal", choices=(".", ","), help="the decimal mark of a text (default: as its cells look)"
+    )
     header = group.add_mutually_exclusive_group()
     header.add_argument("--header", action="store_true", help="the first line of a text is a heading")
     header.add_argument(
@@ -134,6 +163,13 @@ def _add_solving(parser: argparse.ArgumentParser) -> None:
         "its result.npz",
     )
     add_solving_options(group)
+    group.add_argument(
+        "--max-iter",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="stop solving after N steps (default: %(default)s)",
+    )
 
 
 def _add_writing(parser: argparse.ArgumentParser) -> None:
@@ -144,56 +180,88 @@ def _add_writing(parser: argparse.ArgumentParser) -> None:
         choices=("same", *KINDS),
         help="kind of the tables (default: that of the input)",
     )
+    group.add_argument(
+        "--part",
+        choices=(LOW_RANK, OUTLIERS),
+        help=f"with -o -: which table is written (default: {LOW_RANK})",
+    )
     group.add_argument("--report", action="store_true", help="make report.html, a page to look at")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read, solve, write; everything appears under its name when all of it is whole."""
-    target: Path = arguments.output
-    check_target(target, arguments.force, _path(arguments.input))
-    if target.exists() and not target.is_dir():
-        raise ValueError(f"The output {str(target)!r} is a file. Give the name of a folder.")
-    output, clock = Output.of(arguments), _Clock()
+    to_pipe = str(arguments.output) == PIPE
+    check_output(arguments)
+    if arguments.report:
+        require("jinja2")
+    output, clock = Output.of(arguments, to_stderr=to_pipe), Clock()
 
     from rankwolf.data.open import open_source
     from rankwolf.ground.complaints import check_threads
     from rankwolf.tables.scaling import Scaling
 
-    with Bars(output.talks, arguments.tol, "row") as bars:
-        bars.stage("read", None)
-        matrix = read(arguments)
-        limit = memory_limit(arguments)
-        threads = check_threads(arguments.threads)
-        table = open_source(matrix.values, None, threads, arguments.implicit, limit)
-        scaling = Scaling.of(table, limit) if arguments.standardize else Scaling.none()
-        source = scaling.apply(table)
-        clock.lap("read")
-        bars.stage("solve", None)
-        fit = solve(source, arguments, bars)
-        clock.lap("solve")
-        parts = fit
-        if refits(arguments):
-            bars.stage("refit", None)
-            parts = fit.refit()
-            clock.lap("refit")
-        with whole_folder(target, force=arguments.force) as folder:
-            bars.stage("write", 2 * matrix.shape[0])
-            kind = matrix.kind if arguments.format == "same" else arguments.format
-            names = write_parts(folder, kind, matrix, parts, scaling, bars)
-            clock.lap("write")
-            summary = summarize(arguments, matrix, source, scaling, fit, parts, kind, clock.seconds)
-            (folder / "summary.json").write_text(to_json(summary, indent=2) + "\n", encoding="utf-8")
-            if arguments.report:
-                text = page(matrix, source, scaling, fit, parts, summary, arguments)
-                (folder / "report.html").write_text(text, encoding="utf-8", errors="backslashreplace")
-    if arguments.force:
-        remove_stale(target, {*names, *(["report.html"] if arguments.report else [])})
+    with ExitStack() as inputs:
+        draws = output.talks and (not to_pipe or sys.stderr.isatty())
+        with Bars(draws, arguments.tol, "row", to_pipe) as bars:
+            bars.stage("read", None)
+            matrix = read(arguments, inputs)
+            kind = kind_of_parts(arguments, matrix)
+            limit = memory_limit(arguments)
+            threads = check_threads(arguments.threads)
+            table = open_source(matrix.values, None, threads, arguments.implicit, limit)
+            scaling = Scaling.of(table, limit) if arguments.standardize else Scaling.none()
+            source = scaling.apply(table)
+            clock.lap("read")
+            bars.stage("solve", None)
+            fit = solve(source, arguments, bars)
+            clock.lap("solve")
+            parts = fit
+            if refits(arguments):
+                bars.stage("refit", None)
+                parts = fit.refit()
+                clock.lap("refit")
+            job = Job(arguments, matrix, source, scaling, fit, parts, kind, clock, add_options)
+            summary = {} if to_pipe else write_folder(job, bars)
+        if to_pipe:
+            summary = write_pipe(job)
     for text in summary["warnings"]:
         warn(f"warning: {text}")
-    for line in story(summary, target, arguments.report):
+    for line in story(summary, arguments.output, arguments.report):
         output.say(line)
-    output.finish({**summary, "output": str(target)})
+    output.finish({**summary, "output": str(arguments.output)})
     return 0
+
+
+def check_output(arguments: argparse.Namespace) -> None:
+    """Where the results go, and whether they may, before any work."""
+    target: Path = arguments.output
+    if str(target) == PIPE:
+        for option in ("json", "report"):
+            if getattr(arguments, option):
+                raise ValueError(
+                    f"--{option} does not go with -o -, which writes one table to standard output."
+                )
+        return
+    if arguments.part is not None:
+        raise ValueError("--part says which table goes to standard output. Give -o - with it.")
+    check_target(target, arguments.force, _path(arguments.input))
+    if target.exists() and not target.is_dir():
+        raise ValueError(f"The output {str(target)!r} is a file. Give the name of a folder.")
+
+
+def kind_of_parts(arguments: argparse.Namespace, matrix: LabelledMatrix) -> str:
+    """The kind of file that is written, if it has room for the parts."""
+    from rankwolf.files.spreadsheet import check_room
+
+    kind = str(matrix.kind if arguments.format == "same" else arguments.format)
+    if str(arguments.output) == PIPE:
+        text = kind.removesuffix(".gz")
+        if text not in ("csv", "tsv") and arguments.format != "same":
+            raise ValueError(f"Standard output takes --format csv or tsv. Got {arguments.format!r} instead.")
+        return text if text in ("csv", "tsv") else "csv"
+    if kind == "xlsx":
+        check_room(matrix.shape)
+    return kind
 
 
 def _path(address: str) -> Path:
@@ -201,28 +269,22 @@ def _path(address: str) -> Path:
     return Path(address.partition("::")[0])
 
 
-class _Clock:
-    """Seconds of each stage."""
+def read(arguments: argparse.Namespace, inputs: ExitStack) -> LabelledMatrix:
+    """The matrix, or a ValueError that says why not. What came by standard input is there as long as ``inputs``."""
+    from rankwolf.files import Address, TableOptions, read_matrix
 
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._last = time.perf_counter()
+    address = Address.parse(arguments.input)
+    if str(address.path) == PIPE:
+        from rankwolf.cli.pipes import received
 
-    def lap(self, name: str) -> None:
-        """The stage that ends now."""
-        now = time.perf_counter()
-        self.seconds[name], self._last = now - self._last, now
-
-
-def read(arguments: argparse.Namespace) -> LabelledMatrix:
-    """The matrix, or a ValueError that says why not."""
-    from rankwolf.files import TableOptions, read_matrix
-
+        address = Address(inputs.enter_context(received()), address.member, "standard input")
     header = True if arguments.header else False if arguments.no_header else None
     matrix = read_matrix(
-        arguments.input,
+        address,
         max_memory=memory_limit(arguments),
-        options=TableOptions(arguments.index, header, arguments.drop),
+        options=TableOptions(
+            arguments.index, header, arguments.drop, arguments.columns, arguments.missing, arguments.decimal
+        ),
         may_stay=True,
     )
     if arguments.strict and matrix.warnings:
@@ -249,6 +311,7 @@ def solve(source: Source, arguments: argparse.Namespace, bars: Bars) -> Decompos
         delta=parse_delta(arguments.delta),
         method=arguments.method,
         tol=arguments.tol,
+        max_iter=arguments.max_iter,
         max_seconds=arguments.max_seconds,
         callback=bars.record,
         rng=arguments.seed,
@@ -267,11 +330,6 @@ def earlier_result(arguments: argparse.Namespace) -> Decomposition | None:
     return load(place / RESULT if place.is_dir() else place, max_memory=memory_limit(arguments))
 
 
-def refits(arguments: argparse.Namespace) -> bool:
-    """Whether the parts that are written are refitted: not where --noise says how far they may be from the data."""
-    return bool(arguments.refit) and arguments.noise is None
-
-
 def parse_delta(text: str) -> float | str:
     """A number, or ``auto``."""
     if text == "auto":
@@ -280,158 +338,3 @@ def parse_delta(text: str) -> float | str:
         return float(text)
     except ValueError:
         raise ValueError(f"--delta must be a number or 'auto'. Got {text!r} instead.") from None
-
-
-def write_parts(
-    folder: Path, kind: str, matrix: LabelledMatrix, fit: Decomposition, scaling: Scaling, bars: Bars
-) -> set[str]:
-    """Both parts and the result; the names of the files.
-
-    A sparse matrix may have more rows and columns than anybody can write out: where the kind of file has a sparse
-    form, S is written in it and L as its factors.
-    """
-    from rankwolf.files import kind_named, write_factors, write_rows, write_sparse
-
-    if matrix.is_sparse and kind_named(kind).sparse:
-        low_rank = fit.low_rank
-        paths = [
-            write_factors(folder, LOW_RANK, kind, {"u": low_rank.u, "s": low_rank.s, "vt": low_rank.vt}),
-            write_sparse(folder, OUTLIERS, kind, fit.sparse.to_scipy(), matrix),
-        ]
-    else:
-        paths = [
-            write_rows(folder, LOW_RANK, kind, scaling.restored(fit.low_rank), matrix, bars.advance),
-            write_rows(
-                folder,
-                OUTLIERS,
-                kind,
-                scaling.stretched(fit.sparse),
-                matrix,
-                bars.advance,
-                scaling.stretched_parts(fit.sparse.parts()),
-            ),
-        ]
-    fit.save(folder / RESULT, with_sparse=False)
-    return {path.name for path in paths}
-
-
-def remove_stale(target: Path, written: set[str]) -> None:
-    """What an earlier run left under names that this run did not use: it does not belong to the summary any more."""
-    from rankwolf import files
-
-    endings = {kind.endings[0] for kind in files.KINDS}
-    known = {f"{name}{ending}" for name in (LOW_RANK, OUTLIERS) for ending in endings} | {"report.html"}
-    remove(target / name for name in known - written)
-
-
-def summarize(
-    arguments: argparse.Namespace,
-    matrix: LabelledMatrix,
-    source: Source,
-    scaling: Scaling,
-    fit: Decomposition,
-    parts: Decomposition,
-    kind: str,
-    seconds: dict[str, float],
-) -> dict[str, Any]:
-    """Sizes, weights, gap, status, seconds: numbers and words that JSON knows.
-
-    Objective, gap and status are those of the convex ``fit``; rank, outliers and noise those of the ``parts`` that
-    were written.
-    """
-    from rankwolf import __version__
-    from rankwolf.ground.machine import peak_memory
-    from rankwolf.result.doubts import doubts
-
-    m, n = matrix.shape
-    weights = "noise" if arguments.delta == "auto" else "paper"
-    if arguments.lambdas or arguments.noise is not None:
-        weights = "given"
-    return {
-        "rankwolf": __version__,
-        "input": arguments.input,
-        "kind": matrix.kind,
-        "format": kind,
-        "rows": m,
-        "columns": n,
-        "sparse_input": matrix.is_sparse,
-        "implicit": arguments.implicit if matrix.is_sparse else None,
-        "observed_fraction": source.observed_fraction,
-        "standardized": arguments.standardize,
-        **scaling.as_dict(),
-        "weights_from": weights,
-        **fit.as_dict(),
-        "refit": refits(arguments),
-        "rank": parts.low_rank.rank,
-        "nonzeros": parts.sparse.nonzeros,
-        "passes": parts.passes,
-        "noise_scale": parts.noise_scale,
-        "seconds": {**seconds, "total": sum(seconds.values())},
-        "bytes_read": source.bytes_read,
-        "peak_memory_bytes": peak_memory(),
-        "warnings": [*matrix.warnings, *doubts(fit), *formulas(matrix, kind)],
-    }
-
-
-def formulas(matrix: LabelledMatrix, kind: str) -> list[str]:
-    """A sentence where names that are written to a text would be run by a spreadsheet; they are kept as they are."""
-    if kind not in ("csv", "tsv"):
-        return []
-    labels = matrix.labels
-    names = [str(name) for name in (*(labels.columns or ()), *(labels.index or ()), labels.index_name or "")]
-    count = sum(name[:1] in FORMULA_STARTS and not _is_number(name) for name in names if name)
-    if not count:
-        return []
-    return [
-        f"{count} names of rows or columns begin like a formula, which a spreadsheet may run when it opens the tables."
-    ]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def page(
-    matrix: LabelledMatrix,
-    source: Source,
-    scaling: Scaling,
-    fit: Decomposition,
-    parts: Decomposition,
-    summary: dict[str, Any],
-    arguments: argparse.Namespace,
-) -> str:
-    """The text of report.html. One pass over the data counts what was observed, and S is computed once more."""
-    from rankwolf.data.columns import observed_counts
-    from rankwolf.report.matrix_page import matrix_page
-    from rankwolf.report.outliers import Cell, Outliers
-
-    outliers = Outliers(matrix.shape, matrix.labels, *observed_counts(source))
-    if matrix.is_sparse:
-        outliers.add(slice(0, matrix.shape[0]), slice(0, matrix.shape[1]), parts.sparse.to_scipy())
-    else:
-        for part in parts.sparse.parts():
-            outliers.add(*part)
-    low_rank = scaling.restored(parts.low_rank)
-    cells = []
-    for i, j in outliers.places():
-        observed, expected = float(matrix.values[i, j]), float(low_rank[i : i + 1][0, j])
-        cells.append(Cell(matrix.labels.row(i), matrix.labels.column(j), observed, expected))
-    return matrix_page(summary, fit, parts, outliers, cells, command_of("decompose", add_options, arguments))
-
-
-def story(summary: dict[str, Any], target: Path, has_page: bool) -> list[str]:
-    """What happened, in a few lines."""
-    missing = 1.0 - summary["observed_fraction"]
-    if summary["refit"]:
-        found = f"{summary['nonzeros']:,} outliers beside noise of {summary['noise_scale']:.3g}"
-    else:
-        found = f"{summary['nonzeros']:,} entries beyond λ_S in the sparse part"
-    said = (
-        f"{summary['rows']:,} × {summary['columns']:,}, {missing:.1%} missing: low-rank part of rank "
-        f"{summary['rank']}, {found}; certified gap {summary['relative_gap']:.2g} after {summary['passes']} passes."
-    )
-    return [said, *last_words(summary, target, has_page)]

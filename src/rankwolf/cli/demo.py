@@ -171,6 +171,9 @@ def compare(video: Rendered, fit: Decomposition) -> dict[str, float]:
 
 def draw(video: Rendered, fit: Decomposition, masks: list[Any], path: Path) -> None:
     """Four moments, one row each: observed, background L, foreground S, mask."""
+    from rankwolf.ground.extras import needed
+
+    needed("matplotlib")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine

@@ -29,28 +29,16 @@ from types import FrameType, ModuleType, TracebackType
 from typing import Any, NoReturn
 
 from rankwolf import __version__
+from rankwolf.ground.extras import EXTRAS, missing
 from rankwolf.ground.printable import printable
 
-COMMANDS = ("demo", "separate", "decompose", "path", "score")
+COMMANDS = ("demo", "separate", "decompose", "path", "score", "completion")
 
 DONE, BAD_INPUT, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 2, 130, 141, 143
 
 FOR_CLEANING = 1.0  # seconds after a signal
 
 CAUSED_BY_USERS = (ValueError, OSError, ModuleNotFoundError, MemoryError)
-
-# Which extra brings a module that is not installed.
-EXTRAS = {
-    module: extra
-    for extra, modules in {
-        "report": ("matplotlib", "rich", "jinja2"),
-        "video": ("av", "PIL"),
-        "sklearn": ("sklearn",),
-        "dask": ("dask", "distributed"),
-        "io": ("h5py", "zarr", "pyarrow", "pandas"),
-    }.items()
-    for module in modules
-}
 
 
 class Parser(argparse.ArgumentParser):
@@ -165,17 +153,20 @@ def describe(error: Exception) -> str:
     """An exception that a user caused, as one line: what, the rule, the value, the remedy."""
     if isinstance(error, ModuleNotFoundError):
         package = (error.name or "").partition(".")[0]
-        if package not in EXTRAS:
-            return one_line(str(error))
-        return (
-            f"This needs the package '{package}'. Install it with: pip install 'rankwolf[{EXTRAS[package]}]'"
-        )
+        said = str(error)
+        return one_line(str(missing(package)) if package in EXTRAS and "pip install" not in said else said)
+    # Not at the top: NumPy comes with it, and --help does not wait for that.
+    from rankwolf.cli.words import complaint, in_options
+    from rankwolf.ground.complaints import BadParameterError
+
+    if isinstance(error, BadParameterError):
+        return one_line(complaint(error))
     if isinstance(error, OSError) and error.strerror:
         name = f" {os.fspath(error.filename)!r}" if error.filename is not None else ""
         return f"Cannot use{name or ' a file'}: {error.strerror}. Check the name, the permissions and the free space."
     if isinstance(error, MemoryError):
         return one_line(f"Not enough memory. {error}")
-    return one_line(str(error))
+    return one_line(in_options(str(error)))
 
 
 def one_line(message: str) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from rankwolf.cli.common import Output, add_output_options, check_target, warn
 from rankwolf.cli.decompose import add_reading_options, memory_limit, read
+from rankwolf.cli.decompose_results import assumptions
+from rankwolf.ground.extras import require
 
 TOL = 1e-2
 
@@ -47,22 +50,33 @@ def run(arguments: argparse.Namespace) -> int:
     """Read, walk down, say it."""
     if arguments.plot is not None:
         check_target(arguments.plot, arguments.force, Path(arguments.input.partition("::")[0]))
+        require("matplotlib")
     output = Output.of(arguments)
+    with ExitStack() as inputs:
+        matrix = read(arguments, inputs)
+        for text in matrix.warnings:
+            warn(f"warning: {text}")
+        found = walk(arguments, matrix.values)
+    if arguments.plot is not None:
+        _draw(found, arguments.plot)
+    for line in (*repr(found).splitlines(), *assumptions(matrix.notes, matrix.keys)):
+        output.say(line)
+    output.finish({"input": arguments.input, **found.as_dict()})
+    return 0
 
+
+def walk(arguments: argparse.Namespace, values: Any) -> Any:
+    """The path of what was read."""
     from rankwolf.api.path import path
     from rankwolf.data.open import open_source
     from rankwolf.ground.complaints import check_threads
     from rankwolf.tables.scaling import Scaling
 
-    matrix = read(arguments)
-    for text in matrix.warnings:
-        warn(f"warning: {text}")
     limit = memory_limit(arguments)
-    table = open_source(
-        matrix.values, None, check_threads(arguments.threads, "path"), arguments.implicit, limit, "path"
-    )
+    threads = check_threads(arguments.threads, "path")
+    table = open_source(values, None, threads, arguments.implicit, limit, "path")
     scaling = Scaling.of(table, limit) if arguments.standardize else Scaling.none()
-    found = path(
+    return path(
         scaling.apply(table),
         deltas=arguments.deltas,
         tol=arguments.tol,
@@ -71,12 +85,6 @@ def run(arguments: argparse.Namespace) -> int:
         rng=arguments.seed,
         n_threads=arguments.threads,
     )
-    if arguments.plot is not None:
-        _draw(found, arguments.plot)
-    for line in repr(found).splitlines():
-        output.say(line)
-    output.finish({"input": arguments.input, **found.as_dict()})
-    return 0
 
 
 def _draw(found: Any, target: Path) -> None:

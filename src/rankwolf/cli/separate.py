@@ -26,6 +26,7 @@ from rankwolf.cli.common import (
     whole_folder,
 )
 from rankwolf.cli.live import add_live_options, check_live_options, run_live
+from rankwolf.ground.extras import require
 
 if TYPE_CHECKING:
     from rankwolf.video.mask import MaskRule
@@ -172,6 +173,7 @@ def run(arguments: argparse.Namespace) -> int:
         return run_live(arguments, mask_rule_of(arguments))
     target: Path = arguments.output
     check_target(target, arguments.force, arguments.input)
+    require("av", "PIL", *([] if arguments.no_report else ["jinja2"]), extra="video")
     job = job_of(arguments)
     output = Output.of(arguments)
 

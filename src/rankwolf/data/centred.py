@@ -31,7 +31,9 @@ def centred(source: Source, centre: Array, scale: Array | None = None) -> Source
         return source
     if isinstance(source, InMemory | SparseObserved):
         units = _along(source, centre, scale)
-        return source.changed(partial(in_units, centre=units[0], scale=units[1]))
+        made = source.changed(partial(in_units, centre=units[0], scale=units[1]))
+        made.frame = source.frame
+        return made
     return Centred(source, centre, scale)
 
 
@@ -104,7 +106,10 @@ class Centred(Source):
         self._units = _along(source, centre, scale)
         self._aligned: list[Any] | None = None
         self.kind, self.sparse, self.in_memory = source.kind, source.sparse, source.in_memory
-        self.workspace = source.workspace
+        self.workspace, self.frame = source.workspace, source.frame
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_aligned": None}
 
     def prepare(self) -> None:
         """Prepare the other source."""

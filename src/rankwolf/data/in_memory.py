@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rankwolf.data.frames import tensor_on_cpu
 from rankwolf.data.request import Request
 from rankwolf.data.source import Source
 from rankwolf.data.tiles import make_tile
@@ -34,8 +35,19 @@ class InMemory(Source):
         super().__init__((n, m) if transposed else (m, n), data.dtype, transposed, n_threads)
         self.converts = observed is not None or data.dtype != self.dtype
         self._user_data, self._user_observed = data, observed
-        self._data = data.T if transposed else data
-        self._observed = None if observed is None else (observed.T if transposed else observed)
+        self._turn()
+
+    def _turn(self) -> None:
+        """Views that lie as the solver sees the matrix."""
+        data, observed = self._user_data, self._user_observed
+        self._data = data.T if self.transposed else data
+        self._observed = observed.T if self.transposed and observed is not None else observed
+
+    not_sent = (*Source.not_sent, "_data", "_observed")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._turn()
 
     def read(self, start: int, stop: int) -> Array:
         """A tile of the long side."""
@@ -56,7 +68,7 @@ class InMemory(Source):
 
 
 def open_array(X: Any, request: Request) -> InMemory:
-    """Whatever NumPy makes an array of: arrays, masked arrays, nested lists, pandas and polars frames."""
+    """Whatever NumPy makes an array of: arrays, masked arrays, nested lists, torch tensors on the CPU."""
     data = as_array(X, request)
     request.check_matrix(data.shape, data.dtype)
     observed = request.mask_in_memory(data.shape)
@@ -73,21 +85,9 @@ def as_array(X: Any, request: Request) -> Array:
     """The numbers of whatever NumPy makes an array of, as they are: no check of the shape or the type."""
     if isinstance(X, str | bytes | os.PathLike):
         raise bad("X", "an array", repr(X), request.where, "[path] is a list of one file.")
+    X = tensor_on_cpu(X, request.where)
     try:
-        return _values_of_frame(X) if _is_frame(X) else np.asarray(X)
+        return np.asarray(X)
     except (TypeError, ValueError) as error:
         got = f"{type(X).__name__} ({error})"
         raise bad("X", "a rectangular array of numbers", got, request.where) from error
-
-
-def _is_frame(X: Any) -> bool:
-    """A pandas or polars frame, told by its module: neither library is imported for it."""
-    return type(X).__name__ == "DataFrame" and type(X).__module__.partition(".")[0] in ("pandas", "polars")
-
-
-def _values_of_frame(X: Any) -> Array:
-    """The numbers of a frame; None, NA and null become NaN."""
-    values: Array = X.to_numpy()
-    if values.dtype == np.object_ and type(X).__module__.startswith("pandas"):
-        values = X.to_numpy(dtype=np.float64, na_value=np.nan)
-    return values

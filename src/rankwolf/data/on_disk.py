@@ -50,7 +50,12 @@ class OnDisk(Source):
         self.converts = observed is not None or data.dtype != self.dtype
         self._axis, self._max_memory = int(m < n), max_memory
         self._user_data, self._user_observed = data, observed
+
+    def _equip(self) -> None:
+        super()._equip()
         self._counting = threading.Lock()
+
+    not_sent = (*Source.not_sent, "_counting", "_reader", "_layout")
 
     @computed_once
     def _layout(self) -> Layout:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rankwolf.data.frames import labelled
 from rankwolf.data.in_memory import open_array
 from rankwolf.data.on_dask import open_dask
 from rankwolf.data.on_disk import open_stored
@@ -29,6 +30,7 @@ def open_source(
     implicit: str = "missing",
     max_memory: int | None = None,
     where: str = "decompose",
+    columns: Any = "all",
 ) -> Source:
     """Whatever ``X`` is, as a source; a source is given back as it is. The arguments are those of ``decompose``.
 
@@ -38,8 +40,12 @@ def open_source(
     if isinstance(X, Source):
         return X
     request = Request(observed, n_threads, implicit, max_memory, where)
+    table = labelled(X, columns, where)
+    values = X if table is None else table.values
     openers = STAYS_WHERE_IT_IS + COMES_INTO_MEMORY
-    return next(source for opener in openers if (source := opener(X, request)) is not None)
+    source = next(source for opener in openers if (source := opener(values, request)) is not None)
+    source.frame = None if table is None else table.frame
+    return source
 
 
 def stays_where_it_is(X: Any) -> bool:

@@ -33,6 +33,7 @@ from rankwolf.data.tiles import dense_with_nan, is_sparse, tile_type
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.blas import one_blas_thread
 from rankwolf.ground.deadline import Deadline, current
+from rankwolf.ground.frames import Frame
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.ground.once import computed_once
 
@@ -62,13 +63,14 @@ class Source(RowArrays, ABC):
     ``sparse``: the tiles are CSR arrays of the observed entries. Only tasks that work through
     :func:`rankwolf.passes.clip_tile` can visit them, and a solver says so in ``takes``. ``in_memory``: reading
     costs next to nothing. ``converts``: tiles are made, not shown as they lie. ``bound``: entries beyond it are shown
-    to passes as that large (:mod:`rankwolf.data.bounded`).
+    to passes as that large (:mod:`rankwolf.data.bounded`). ``frame``: the table that it came in as, for its names.
     """
 
     kind: str = "entries"
     sparse: bool = False
     in_memory: bool = False
     bound: float = inf
+    frame: Frame | None = None
 
     def __init__(
         self, shape: tuple[int, int], stored: np.dtype[Any], transposed: bool, n_threads: int
@@ -76,7 +78,21 @@ class Source(RowArrays, ABC):
         super().__init__(shape, tile_type(stored))
         self.stored, self.transposed, self.n_threads = stored, transposed, n_threads
         self.passes, self.bytes_read, self.converts = 0, 0, False
+        self._equip()
+
+    def _equip(self) -> None:
+        """Make what belongs to one process: a source that was pickled gets its own."""
         self._stop = threading.Event()
+
+    # Attributes that stay behind when a source is pickled: threads, locks, and what passes make of the data.
+    not_sent: tuple[str, ...] = ("_stop", "_pool")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in self.not_sent}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._equip()
 
     @abstractmethod
     def read(self, start: int, stop: int) -> Any:
@@ -100,8 +116,8 @@ class Source(RowArrays, ABC):
         return self.shape[::-1] if self.transposed else self.shape
 
     def as_user_sees(self, low_rank: LowRank) -> LowRank:
-        """An L that lies as the solver sees the matrix, turned to lie as the user does."""
-        return low_rank.T if self.transposed else low_rank
+        """An L that lies as the solver sees the matrix, turned to lie as the user does, with the user's labels."""
+        return (low_rank.T if self.transposed else low_rank).labelled(self.frame)
 
     def as_solver_sees(self, low_rank: LowRank) -> LowRank:
         """An L that lies as the user's matrix does, turned to lie as the solver sees the matrix."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rankwolf.data.raw_chunks import RawChunks, is_raw
+from rankwolf.data.reopening import anchored, place_in_file
 from rankwolf.data.stored import Dataset, MappedArray, Stacked, Stored
 from rankwolf.files import Address, open_dataset, read_matrix
 from rankwolf.ground.complaints import bad
@@ -23,12 +24,13 @@ def as_stored(X: Any) -> Stored | None:
         return X
     if isinstance(X, np.memmap) and isinstance(mapped := getattr(X, "_mmap", None), mmap.mmap):
         # Pages of a copy-on-write map may hold what is nowhere else.
-        return MappedArray(X, None if X.mode == "c" else mapped)
+        return MappedArray(X) if X.mode == "c" else MappedArray(X, mapped, place_in_file(X, mapped))
     if _class_of(X) == ("h5py", "Dataset"):
         if X.shape is None:
             raise ValueError(f"The HDF5 dataset {X.name!r} is empty: it has a type but no shape.")
         return Dataset(X)
     if _class_of(X) == ("zarr", "Array"):
+        X = anchored(X)
         return RawChunks(X) if is_raw(X) else Dataset(X)
     if isinstance(X, list | tuple) and X and all(_is_storable(item) for item in X):
         return _stack([item for item in (as_stored(_opened(item)) for item in X) if item is not None])

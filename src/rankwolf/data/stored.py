@@ -1,7 +1,8 @@
 """Matrices that stay where they are stored: memory maps, HDF5 datasets, Zarr arrays, several of these below each other.
 
 One contract, :class:`Stored`: read a block, and say in which portions reading is cheap. Neither h5py nor zarr is
-imported here: whoever hands in a dataset has imported them.
+imported here: whoever hands in a dataset has imported them. A stored matrix is pickled as its place
+(:mod:`rankwolf.data.reopening`), not as its numbers.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from rankwolf.data import reopening
 from rankwolf.data.scratch_files import give_back, mapped_file
 from rankwolf.ground.arrays import Array
 
@@ -100,10 +102,12 @@ class Stored(ABC):
 class MappedArray(Stored):
     """An array, usually a memory map: pages are asked for in advance, copied, and given back."""
 
-    def __init__(self, array: Array, mapped: mmap.mmap | None = None) -> None:
+    def __init__(
+        self, array: Array, mapped: mmap.mmap | None = None, place: reopening.InFile | None = None
+    ) -> None:
         super().__init__(array.shape, array.dtype)
         self._array: Array = np.asarray(array)
-        self._mapped = mapped
+        self._mapped, self._place = mapped, place
         # The address where the map starts, which is where madvise counts from.
         self._origin = 0 if mapped is None else np.frombuffer(mapped, np.uint8).ctypes.data
 
@@ -126,6 +130,11 @@ class MappedArray(Stored):
         if self._mapped is not None:
             give_back(self._mapped, first - self._origin, last - self._origin)
         return block
+
+    def __reduce__(self) -> Any:
+        if self._place is None:
+            return MappedArray, (np.array(self._array),)
+        return reopening.map_again, (self._place, self.shape, self.dtype)
 
     def _announce(self, first: int, last: int, size: int) -> None:
         """Tell the system which pages come, in one piece: page by page it would read small pieces."""
@@ -151,7 +160,7 @@ class Dataset(Stored):
 
     def __init__(self, dataset: Any) -> None:
         super().__init__(dataset.shape, dataset.dtype)
-        self._dataset = dataset
+        self._dataset, self._place = dataset, reopening.place_of(dataset)
         # Zarr may pack several chunks into one object, a shard, which is then what is read as a whole.
         self._chunks = getattr(dataset, "shards", None) or dataset.chunks
 
@@ -173,6 +182,29 @@ class Dataset(Stored):
 
     def _block(self, rows: slice, columns: slice) -> Array:
         return np.asarray(self._dataset[rows, columns])
+
+    def __reduce__(self) -> Any:
+        if self._place is None:  # in memory: its numbers are all there is
+            return MappedArray, (np.asarray(self._dataset[...]),)
+        return reopening.open_again, (type(self), self._place, self.shape, self.dtype)
+
+
+class Absent(Stored):
+    """A matrix that a result knows of and that is not here: its size is known, its entries are not."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any, reason: str) -> None:
+        super().__init__(shape, dtype)
+        self._reason = reason
+
+    def grain(self, axis: int) -> int:
+        """Any."""
+        return 1
+
+    def read(self, rows: slice, columns: slice) -> Array:
+        """There is nothing to read."""
+        raise ValueError(
+            f"The data of this result is not here, and S and refit need it. L is complete. {self._reason}"
+        )
 
 
 class Stacked(Stored):

@@ -31,6 +31,9 @@ class Workspace:
         self._files: dict[int, _InFile] = {}
         self._sizes: dict[int, int] = {}
 
+    def __reduce__(self) -> Any:
+        return Workspace, (self._most_bytes,)  # arrays that travel are no part of a workspace any more
+
     @property
     def is_limited(self) -> bool:
         """Whether arrays are counted."""

@@ -6,7 +6,7 @@ import errno
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rankwolf.ground.printable import printable
@@ -32,6 +32,8 @@ class Address:
 
     path: Path
     member: str | None = None
+    shown: str | None = field(default=None, repr=False)
+    """What people call it, where that is not the path."""
 
     @classmethod
     def parse(cls, text: object) -> Address:
@@ -44,7 +46,8 @@ class Address:
         return cls(Path(name), member if separator else None)
 
     def __str__(self) -> str:
-        return str(self.path) if self.member is None else f"{self.path}::{self.member}"
+        name = self.shown or str(self.path)
+        return name if self.member is None else f"{name}::{self.member}"
 
     def bad(self, problem: str) -> RefusedError:
         """The one form of a complaint about a file."""
@@ -60,7 +63,7 @@ class Address:
                 return names[0]
             if not names:
                 raise self.bad(f"it holds no {what}.")
-            raise self.bad(f"it holds several: {shown}. Give one as {self.path}::{names[0]}.")
+            raise self.bad(f"it holds several: {shown}. Give one as {self.shown or self.path}::{names[0]}.")
         for name in (self.member, self.member.strip("/")):
             if name in names:
                 return name

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from rankwolf.files.address import Address, RefusedError
+from rankwolf.files.cells import number_of
+from rankwolf.ground.arrays import Array
 
 # A table this wide is not a table any more, and pandas would take minutes over it.
 MOST_COLUMNS = 100_000
+# Fewer rows than these prove nothing about a column.
+FEWEST_ROWS = 5
+KEYS = {
+    "id",
+    "ids",
+    "index",
+    "idx",
+    "key",
+    "uid",
+    "uuid",
+    "row",
+    "rownumber",
+    "nr",
+    "timestamp",
+    "unixtime",
+    "epoch",
+}
 
 
 @dataclass(frozen=True)
@@ -17,12 +39,34 @@ class TableOptions:
 
     ``index``: the column that names the rows, ``"none"``, or ``"auto"``: the first column where it has no heading or
     no numbers. ``header``: whether the first line of a text file is a heading; None: if it is not all numbers.
-    ``drop``: columns to leave out.
+    ``drop``: columns to leave out. ``columns``: the only ones to keep, in this order; none: all. ``missing``: further
+    words for a missing cell, or numbers that stand for one. ``decimal``: "." or ","; None: as it looks.
     """
 
     index: str = "auto"
     header: bool | None = None
     drop: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    missing: Sequence[str] = ()
+    decimal: str | None = None
+
+    @property
+    def for_tables(self) -> list[str]:
+        """The options that were given and that only tables have."""
+        given = {
+            "--index": self.index not in ("auto", "none"),
+            "--header": self.header is not None,
+            "--drop": bool(self.drop),
+            "--columns": bool(self.columns),
+            "--missing": bool(self.missing),
+            "--decimal": self.decimal is not None,
+        }
+        return [name for name, is_given in given.items() if is_given]
+
+    @property
+    def missing_numbers(self) -> list[float]:
+        """Those of ``missing`` that are numbers."""
+        return [number for word in self.missing if (number := number_of(word, ".")) is not None]
 
 
 def find_column(address: Address, names: Sequence[str], wanted: str) -> int:
@@ -34,16 +78,46 @@ def find_column(address: Address, names: Sequence[str], wanted: str) -> int:
 
 
 def kept_columns(
-    address: Address, names: Sequence[str], index: Sequence[int], drop: Sequence[str], named: bool = True
+    address: Address, names: Sequence[str], index: Sequence[int], options: TableOptions, named: bool = True
 ) -> list[int]:
-    """The numbers of the columns that are part of the matrix."""
-    left_out = {find_column(address, names if named else [], name) for name in drop} | set(index)
-    kept = [number for number in range(len(names)) if number not in left_out]
+    """The numbers of the columns that are part of the matrix, in the order of the file or of ``--columns``."""
+    known = names if named else []
+    left_out = {find_column(address, known, name) for name in options.drop} | set(index)
+    wanted = [find_column(address, known, name) for name in options.columns] or range(len(names))
+    kept = [number for number in dict.fromkeys(wanted) if number not in left_out]
     if not kept:
         raise address.bad("no column of numbers is left.")
     if len(kept) > MOST_COLUMNS:
         raise too_wide(address)
     return kept
+
+
+def without_missing(values: Array, options: TableOptions) -> Array:
+    """NaN where a number stands that ``--missing`` names, such as -999; in place."""
+    for number in options.missing_numbers:
+        values[values == number] = np.nan
+    return values
+
+
+def data_or_names(values: Array, names: Sequence[str]) -> tuple[str, ...]:
+    """The columns that look like a number of the row or a key, and are part of the matrix all the same.
+
+    Whole numbers that go up by one from row to row, or that are called id, index or the like and are all different.
+    """
+    if values.shape[0] < FEWEST_ROWS:
+        return ()
+    found = []
+    for name, column in zip(names, values.T, strict=True):
+        steps = np.diff(column)
+        counts = bool(np.all(steps == 1.0))
+        if counts or (_is_key(name) and len(np.unique(column)) == column.size):
+            found.append(name)
+    return tuple(found)
+
+
+def _is_key(name: str) -> bool:
+    words = re.split(r"[\W_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
+    return bool({words[0], words[-1]} & KEYS)
 
 
 def too_wide(address: Address) -> RefusedError:

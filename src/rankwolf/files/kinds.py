@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rankwolf.files import arrays, matlab, parquet, stores, text
+from rankwolf.files import arrays, feather, matlab, parquet, spreadsheet, stores, text
 from rankwolf.files.address import Address
 from rankwolf.files.claims import Budget
 from rankwolf.files.columns import TableOptions
@@ -28,12 +28,20 @@ KINDS = (
     Kind("npz", "an archive of NumPy arrays", (".npz",), sparse=True, members=True),
     Kind("mat", "a Matlab file", (".mat",), sparse=True, members=True),
     Kind("mat73", "a Matlab file", (".mat",), sparse=True, members=True),
-    Kind("csv", "a table", (".csv", ".txt")),
+    Kind("csv", "a table", (".csv", ".txt", ".dat")),
     Kind("tsv", "a table", (".tsv", ".tab")),
+    Kind("csv.gz", "a compressed table", (".csv.gz", ".txt.gz", ".dat.gz")),
+    Kind("tsv.gz", "a compressed table", (".tsv.gz", ".tab.gz")),
     Kind("parquet", "a Parquet file", (".parquet", ".pq")),
+    Kind("feather", "a Feather file", (".feather", ".arrow")),
+    Kind("xlsx", "a spreadsheet", (".xlsx", ".xlsm"), members=True),
     Kind("hdf5", "an HDF5 file", (".h5", ".hdf5", ".hdf"), members=True),
     Kind("zarr", "a Zarr array", (".zarr",), members=True),
 )
+
+
+TEXTS = ("csv", "tsv", "csv.gz", "tsv.gz")
+TABLES = (*TEXTS, "parquet", "feather", "xlsx")
 
 
 def kind_named(name: str) -> Kind:
@@ -58,6 +66,9 @@ def read_matrix(
     kind = _kind_of(address)
     if address.member is not None and not kind.members:
         raise address.bad(f"a {kind.endings[0]} file holds one matrix. Leave out '::{address.member}'.")
+    if kind.name not in TABLES and options.for_tables:
+        words = " and ".join(options.for_tables)
+        raise address.bad(f"{words} is for tables with names, and {kind.words} has none.")
     with address.reading(kind.words):
         if kind.name == "npy":
             return arrays.read_npy(address, budget)
@@ -65,10 +76,14 @@ def read_matrix(
             return arrays.read_npz(address, budget)
         if kind.name == "mat":
             return matlab.read_mat(address, budget)
-        if kind.name in ("csv", "tsv"):
-            return text.read_text(address, budget, options)
+        if kind.name in TEXTS:
+            return text.read_text(address, budget, options, kind.name)
         if kind.name == "parquet":
             return parquet.read_parquet(address, budget, options)
+        if kind.name == "feather":
+            return feather.read_feather(address, budget, options)
+        if kind.name == "xlsx":
+            return spreadsheet.read_xlsx(address, budget, options)
         return stores.read_store(address, budget, may_stay)
 
 
@@ -86,7 +101,7 @@ def _kind_of(address: Address) -> Kind:
     if not path.is_file():  # a pipe or a device would wait for ever
         raise address.bad("it is not a plain file.")
     for kind in KINDS:
-        if path.suffix.lower() in kind.endings and kind.name != "zarr":
+        if path.name.lower().endswith(kind.endings) and kind.name != "zarr":
             return kind
     endings = ", ".join(ending for kind in KINDS for ending in kind.endings[:1] if kind.name != "mat73")
     raise address.bad(f"its ending {path.suffix!r} is not known. Known are {endings}.")

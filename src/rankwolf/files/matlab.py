@@ -16,6 +16,7 @@ from rankwolf.files.matlab_old import HEADER_BYTES, read_old
 from rankwolf.files.matrix import LabelledMatrix
 from rankwolf.files.stores import check_dataset, follow
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.extras import needed
 
 
 def read_mat(address: Address, budget: Budget) -> LabelledMatrix:
@@ -27,6 +28,7 @@ def read_mat(address: Address, budget: Budget) -> LabelledMatrix:
 
 
 def _read_hdf5(address: Address, budget: Budget) -> LabelledMatrix:
+    needed("h5py")
     import h5py
 
     with h5py.File(address.path, "r") as file:
@@ -47,6 +49,7 @@ def _read_hdf5(address: Address, budget: Budget) -> LabelledMatrix:
 
 
 def _is_matrix(item: Any) -> bool:
+    needed("h5py")
     import h5py
 
     if isinstance(item, h5py.Group):
@@ -88,6 +91,7 @@ def write_mat(path: Path, arrays: dict[str, Any]) -> None:
 
 def write_mat73(path: Path, arrays: dict[str, Any]) -> None:
     """Version 7.3: HDF5 behind 512 bytes that say so."""
+    needed("h5py")
     import h5py
 
     classes = {"f8": "double", "f4": "single", "b1": "logical"}

@@ -8,6 +8,8 @@ from typing import Any
 
 import scipy.sparse
 
+from rankwolf.files.dialect import Dialect
+
 
 @dataclass(frozen=True)
 class Labels:
@@ -31,7 +33,9 @@ class LabelledMatrix:
     """What a file held: an array with NaN for missing, or a CSR array whose stored entries count.
 
     ``kind`` and ``member`` say where it came from, so that the parts can be written in the same manner. ``warnings``
-    are sentences about damage that did not keep it from being read.
+    are sentences about damage that did not keep it from being read, ``notes`` about what was assumed: an alphabet, a
+    decimal mark. ``keys`` names columns that look like a key of the rows and are part of the matrix. ``dialect`` is how
+    a text was written.
     """
 
     values: Any
@@ -39,6 +43,9 @@ class LabelledMatrix:
     labels: Labels = Labels()
     member: str | None = None
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    dialect: Dialect | None = None
 
     @property
     def shape(self) -> tuple[int, int]:

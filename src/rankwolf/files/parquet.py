@@ -1,53 +1,82 @@
-"""Tables in ``.parquet`` files."""
+"""Tables in ``.parquet`` files, and what they share with other files of Arrow's."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from rankwolf.files.address import Address
 from rankwolf.files.claims import Budget
-from rankwolf.files.columns import TableOptions, find_column, kept_columns, not_numbers
+from rankwolf.files.columns import (
+    TableOptions,
+    data_or_names,
+    find_column,
+    kept_columns,
+    not_numbers,
+    without_missing,
+)
 from rankwolf.files.matrix import LabelledMatrix, Labels
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.extras import needed
 
 # Entries that are decoded at a time.
 BATCH_ENTRIES = 2**22
 
+# Batches of some rows with these columns (None: all of them), of so many rows at most.
+Batches = Callable[[int, list[str] | None], Iterator[Any]]
+
 
 def read_parquet(address: Address, budget: Budget, options: TableOptions) -> LabelledMatrix:
     """A Parquet file, some rows at a time. Nulls are missing."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+    pq = needed("pyarrow.parquet")
     with address.path.open("rb") as opened:
         file = pq.ParquetFile(opened)
-        # Asked for once: pyarrow makes the schema, and the list of names, anew each time.
-        schema, count = file.schema_arrow, file.metadata.num_rows
-        names = schema.names
-        index = _index_column(address, schema, names, options.index)
-        kept = kept_columns(address, names, index, options.drop)
-        _check_types(address, schema, kept)
-        if count < 1:
-            raise address.bad("it has no rows.")
-        # Run lengths can promise any number of rows in a few bytes.
-        budget.check(address, 8 * count * len(kept), address.path.stat().st_size)
+        count = file.metadata.num_rows
         _check_row_groups(address, file.metadata, budget)
-        single = all(schema.field(number).type == pa.float32() for number in kept)
-        values = np.empty((count, len(kept)), np.float32 if single else np.float64)
-        rows = _read(file, names, kept, index, values)
+
+        def batches(rows: int, wanted: list[str] | None) -> Iterator[Any]:
+            return iter(file.iter_batches(rows, columns=wanted))
+
+        return read_arrow(address, budget, options, file.schema_arrow, count, batches, "parquet")
+
+
+def read_arrow(
+    address: Address,
+    budget: Budget,
+    options: TableOptions,
+    schema: Any,
+    count: int,
+    batches: Batches,
+    kind: str,
+) -> LabelledMatrix:
+    """A table of Arrow's with ``count`` rows: its columns of numbers, and the names of its rows."""
+    pa = needed("pyarrow")
+    names = schema.names  # asked for once: pyarrow makes the list anew each time
+    index = _index_column(address, schema, names, options.index)
+    kept = kept_columns(address, names, index, options)
+    _check_types(address, schema, kept)
+    if count < 1:
+        raise address.bad("it has no rows.")
+    # Run lengths can promise any number of rows in a few bytes.
+    budget.check(address, 8 * count * len(kept), address.path.stat().st_size)
+    single = all(schema.field(number).type == pa.float32() for number in kept)
+    values = np.empty((count, len(kept)), np.float32 if single else np.float64)
+    rows = _read(batches, names, kept, index, values)
     labels = Labels(tuple(names[number] for number in kept), rows, _index_name(names, index))
-    return LabelledMatrix(values, "parquet", labels)
+    keys = data_or_names(values, labels.columns or ())
+    return LabelledMatrix(without_missing(values, options), kind, labels, keys=keys)
 
 
-def _read(file: Any, names: list[str], kept: list[int], index: list[int], values: Array) -> list[Any] | None:
+def _read(
+    batches: Batches, names: list[str], kept: list[int], index: list[int], values: Array
+) -> list[Any] | None:
     """All columns in one go over the file: by itself, each would cost a look at the whole directory of columns.
 
     Gives the names of the rows, where there is an index.
     """
-    import pyarrow as pa
-
+    pa = needed("pyarrow")
     numbers = sorted([*kept, *index])
     if len(set(names)) < len(names):  # a name would not tell which
         wanted, numbers = None, list(range(len(names)))
@@ -56,7 +85,7 @@ def _read(file: Any, names: list[str], kept: list[int], index: list[int], values
     places = {number: place for place, number in enumerate(numbers)}
     rows: list[Any] | None = [] if index else None
     done = 0
-    for batch in file.iter_batches(max(1, BATCH_ENTRIES // len(numbers)), columns=wanted):
+    for batch in batches(max(1, BATCH_ENTRIES // len(numbers)), wanted):
         if done + batch.num_rows > values.shape[0]:
             raise ValueError("it has more rows than it says")
         part = values[done : done + batch.num_rows]
@@ -72,8 +101,7 @@ def _read(file: Any, names: list[str], kept: list[int], index: list[int], values
 
 
 def _check_types(address: Address, schema: Any, kept: list[int]) -> None:
-    import pyarrow.types as kinds
-
+    kinds = needed("pyarrow.types")
     numeric = (kinds.is_integer, kinds.is_floating, kinds.is_boolean, kinds.is_decimal)
     for number in kept:
         field = schema.field(number)
@@ -92,8 +120,7 @@ def _check_row_groups(address: Address, metadata: Any, budget: Budget) -> None:
 
 def _index_column(address: Address, schema: Any, names: list[str], wanted: str) -> list[int]:
     """The column that pandas marked, or a first column that holds no numbers; in a list that may be empty."""
-    import pyarrow as pa
-
+    pa = needed("pyarrow")
     if wanted == "none":
         return []
     if wanted != "auto":
@@ -106,8 +133,15 @@ def _index_column(address: Address, schema: Any, names: list[str], wanted: str) 
     if named:
         return [names.index(named[0])]
     first = schema.field(0).type
-    plain = pa.types.is_string(first) or pa.types.is_large_string(first) or pa.types.is_temporal(first)
-    return [0] if plain and len(names) > 1 else []
+    kinds = pa.types
+    named_by = (
+        kinds.is_string,
+        kinds.is_large_string,
+        kinds.is_string_view,
+        kinds.is_dictionary,
+        kinds.is_temporal,
+    )
+    return [0] if len(names) > 1 and any(is_kind(first) for is_kind in named_by) else []
 
 
 def _index_name(names: list[str], index: list[int]) -> str | None:

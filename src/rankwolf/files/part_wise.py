@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.extras import needed
 from rankwolf.ground.whole import Name, whole
 
 Part = tuple[slice, slice, Array]
@@ -39,6 +40,7 @@ def write_hdf5(
 
     HDF5 only lays out the file. It is filled past HDF5, which crashes the process when it meets a full disk.
     """
+    needed("h5py")
     import h5py
 
     with whole(path, overwrite=overwrite) as temporary:
@@ -82,6 +84,7 @@ def write_zarr(
 
     Chunks of zeros are written too, and compress to almost nothing: a chunk that is not there could as well be lost.
     """
+    needed("zarr")
     import zarr
 
     iterator = iter(parts)

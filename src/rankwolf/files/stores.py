@@ -16,6 +16,7 @@ import numpy as np
 from rankwolf.files.address import Address
 from rankwolf.files.claims import Budget
 from rankwolf.files.matrix import LabelledMatrix
+from rankwolf.ground.extras import needed
 from rankwolf.ground.machine import free_memory
 
 # Filters that turn bytes into bytes. Zarr's registry also has one that unpickles.
@@ -69,6 +70,7 @@ def absent_chunks(array: Any) -> tuple[str, ...]:
 
 
 def _open_hdf5(address: Address) -> tuple[Any, int]:
+    needed("h5py")
     import h5py
 
     if not h5py.is_hdf5(address.path):
@@ -92,6 +94,7 @@ def check_dataset(address: Address, dataset: Any) -> int:
 
 def follow(address: Address, file: Any) -> Any:
     """The object at a path, one link at a time: a link to another file is not followed."""
+    needed("h5py")
     import h5py
 
     place, steps = file, [step for step in (address.member or "").split("/") if step]
@@ -115,6 +118,7 @@ def follow(address: Address, file: Any) -> Any:
 
 def datasets(group: Any, depth: int = 8) -> list[str]:
     """Paths of the two-dimensional datasets below a group, along hard links."""
+    needed("h5py")
     import h5py
 
     found = []
@@ -132,6 +136,7 @@ def datasets(group: Any, depth: int = 8) -> list[str]:
 
 
 def _open_zarr(address: Address) -> tuple[Any, int]:
+    needed("zarr")
     import zarr
 
     root = address.path.resolve()

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 import numpy as np
 import scipy.sparse
 
 from rankwolf.files.address import is_plain_name
 from rankwolf.files.archive import write_npz
-from rankwolf.files.kinds import kind_named
+from rankwolf.files.dialect import Dialect
+from rankwolf.files.kinds import TEXTS, kind_named
 from rankwolf.files.matlab import write_mat, write_mat73
 from rankwolf.files.matrix import LabelledMatrix, Labels
 from rankwolf.files.part_wise import Part, write_hdf5, write_npy, write_zarr
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.extras import needed
 
 BLOCK_ENTRIES = 2**20
 Advance = Callable[[int], object]
@@ -55,10 +62,15 @@ def write_rows(
     placed = _parts(part, blocks) if parts is None else _counted(parts, part.shape[1], advance)
     if kind == "npy":
         write_npy(path, part.shape, part.dtype, placed, overwrite=False)
-    elif kind in ("csv", "tsv"):
-        _write_text(path, blocks, like.labels, "," if kind == "csv" else "\t")
+    elif kind in TEXTS:
+        with _open_text(path) as file:
+            write_text(file, blocks, like.labels, dialect_for(kind, like))
     elif kind == "parquet":
         _write_parquet(path, blocks, like.labels)
+    elif kind == "feather":
+        _write_feather(path, blocks, like.labels)
+    elif kind == "xlsx":
+        _write_xlsx(path, blocks, like.labels, member or name)
     elif kind == "hdf5":
         write_hdf5(path, member or name, part.shape, part.dtype, placed, overwrite=False)
     elif kind == "zarr":
@@ -99,8 +111,13 @@ def _member(kind: str, like: LabelledMatrix) -> str | None:
     if kind in ("mat", "mat73"):  # Matlab takes letters, digits and _, a letter first
         fits = re.fullmatch(r"[A-Za-z]\w{0,62}", like.member, re.ASCII) is not None
     else:
-        fits = (kind in ("hdf5", "zarr") or len(steps) == 1) and all(map(is_plain_name, steps))
+        fits = (kind in ("hdf5", "zarr", "xlsx") or len(steps) == 1) and all(map(is_plain_name, steps))
     return "/".join(steps) if fits else None
+
+
+def row_blocks(part: RowSliceable) -> Iterator[tuple[slice, Array]]:
+    """Some rows at a time, from top to bottom."""
+    return _blocks(part, lambda count: None)
 
 
 def _blocks(part: RowSliceable, advance: Advance) -> Iterator[tuple[slice, Array]]:
@@ -133,40 +150,104 @@ def _write_arrays(path: Path, kind: str, arrays: dict[str, Any]) -> None:
 
 
 def _frame(block: Array, place: slice, labels: Labels) -> Any:
-    import pandas as pd
-
+    pd = needed("pandas")
     index = None
     if labels.index is not None:
         index = pd.Index(labels.index[place], name=labels.index_name or None)
     return pd.DataFrame(block, index=index)
 
 
-def _write_text(path: Path, blocks: Iterator[tuple[slice, Array]], labels: Labels, separator: str) -> None:
-    import csv
+def dialect_for(kind: str, like: LabelledMatrix) -> Dialect:
+    """How a text is written: as it was read where it is of the same kind, else with the usual marks."""
+    if like.kind == kind and like.dialect is not None:
+        return like.dialect
+    return Dialect("\t" if kind.startswith("tsv") else ",")
 
-    with path.open("w", encoding="utf-8", newline="") as file:
-        if labels.columns is not None:
-            names = [] if labels.index is None else [labels.index_name or ""]
-            csv.writer(file, delimiter=separator, lineterminator="\n").writerow([*names, *labels.columns])
-        for place, block in blocks:
-            _frame(block, place, labels).to_csv(
-                file, sep=separator, header=False, index=labels.index is not None, lineterminator="\n"
-            )
+
+@contextmanager
+def _open_text(path: Path) -> Iterator[IO[str]]:
+    if path.suffix != ".gz":
+        with path.open("w", encoding="utf-8", newline="") as file:
+            yield file
+        return
+    # Without the time and the name of the file: the same table gives the same bytes.
+    with (
+        path.open("wb") as raw,
+        gzip.GzipFile("", "wb", 6, raw, 0) as packed,
+        io.TextIOWrapper(packed, encoding="utf-8", newline="") as file,
+    ):
+        yield file
+
+
+def write_text(
+    file: IO[str], blocks: Iterable[tuple[slice, Array]], labels: Labels, dialect: Dialect
+) -> None:
+    """Rows of a text table, after its heading where it has one."""
+    separator = dialect.separator
+    if labels.columns is not None:
+        names = [] if labels.index is None else [labels.index_name or ""]
+        csv.writer(file, delimiter=separator, lineterminator="\n").writerow([*names, *labels.columns])
+    for place, block in blocks:
+        _frame(block, place, labels).to_csv(
+            file,
+            sep=separator,
+            decimal=dialect.decimal,
+            header=False,
+            index=labels.index is not None,
+            lineterminator="\n",
+        )
+
+
+def _write_feather(path: Path, blocks: Iterator[tuple[slice, Array]], labels: Labels) -> None:
+    """All at once: a Feather file has its rows in large batches."""
+    feather, frames = needed("pyarrow.feather"), []
+    for place, block in blocks:
+        frame = _frame(block, place, labels)
+        frame.columns = _column_names(block, labels)
+        frames.append(frame)
+    table = needed("pandas").concat(frames)
+    pa = needed("pyarrow")
+    feather.write_feather(pa.Table.from_pandas(table, preserve_index=labels.index is not None), path)
+
+
+def _write_xlsx(path: Path, blocks: Iterator[tuple[slice, Array]], labels: Labels, name: str) -> None:
+    openpyxl = needed("openpyxl")
+    cell = needed("openpyxl.cell").WriteOnlyCell
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet(re.sub(r"[\\/*?:\[\]]", "_", name)[:31])
+
+    def word(text: Any) -> Any:
+        made = cell(sheet, value=illegal.sub("", str(text)))
+        made.data_type = "s"  # text, also where it begins like a formula
+        return made
+
+    illegal = re.compile(r"[\000-\010\013\014\016-\037]")
+    if labels.columns is not None:
+        names = [] if labels.index is None else [labels.index_name or ""]
+        sheet.append([word(text) for text in (*names, *labels.columns)])
+    for place, block in blocks:
+        index = None if labels.index is None else labels.index[place]
+        for number, numbers in enumerate(block.tolist()):
+            row = [
+                value if isfinite(value) else None for value in numbers
+            ]  # which the format has no number for
+            sheet.append(row if index is None else [word(index[number]), *row])
+    book.save(path)
+
+
+def _column_names(block: Array, labels: Labels) -> list[str]:
+    if labels.columns is None:
+        return [str(number) for number in range(block.shape[1])]
+    return list(labels.columns)
 
 
 def _write_parquet(path: Path, blocks: Iterator[tuple[slice, Array]], labels: Labels) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+    pa, pq = needed("pyarrow"), needed("pyarrow.parquet")
     writer: Any = None
     try:
         for place, block in blocks:
             frame = _frame(block, place, labels)
-            frame.columns = (
-                [str(number) for number in range(block.shape[1])]
-                if labels.columns is None
-                else list(labels.columns)
-            )
+            frame.columns = _column_names(block, labels)
             table = pa.Table.from_pandas(
                 frame,
                 schema=None if writer is None else writer.schema,

@@ -28,10 +28,21 @@ class RankwolfWarning(UserWarning):
     """
 
 
-def bad(name: str, rule: str, got: object, where: str = "decompose", remedy: str = "") -> ValueError:
+class BadParameterError(ValueError):
+    """A parameter that cannot be used: ``name``, and ``words``, what is said about it."""
+
+    def __init__(self, name: str, where: str, words: str) -> None:
+        super().__init__(f"The '{name}' parameter of {where} {words}")
+        self.name, self.where, self.words = name, where, words
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.name, self.where, self.words)
+
+
+def bad(name: str, rule: str, got: object, where: str = "decompose", remedy: str = "") -> BadParameterError:
     """The one form of a complaint."""
-    return ValueError(
-        f"The '{name}' parameter of {where} must be {rule}. Got {got} instead.{' ' + remedy if remedy else ''}"
+    return BadParameterError(
+        name, where, f"must be {rule}. Got {got} instead.{' ' + remedy if remedy else ''}"
     )
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, SupportsIndex
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from rankwolf.ground.arrays import Array
-
-RowKey = slice | SupportsIndex | Array
-ColumnKey = slice | int
-
+from rankwolf.ground.frames import Frame
+from rankwolf.ground.matrix import ColumnKey, Matrix, RowKey, split_key
 
 # Rows of a tall factor that are worked on at once, at least.
 PIECE = 4096
@@ -20,21 +18,12 @@ PIECE = 4096
 Allocate = Callable[[tuple[int, int], Any], Array]
 
 
-def split_key(key: RowKey | tuple[RowKey, ColumnKey]) -> tuple[RowKey, ColumnKey]:
-    """Rows and columns of an index: rows as NumPy has them, then perhaps a slice or a number of columns."""
-    rows, columns = key if isinstance(key, tuple) and len(key) == 2 else (key, slice(None))
-    if isinstance(rows, tuple) or not isinstance(columns, slice | int | np.integer):
-        raise IndexError(
-            f"Rows, then perhaps a slice or a number of columns, can be taken. Got {key!r} instead."
-        )
-    return rows, columns
-
-
-class LowRank:
+class LowRank(Matrix):
     """L = u · diag(s) · vt, with orthonormal columns in ``u`` and rows in ``vt``, real or complex.
 
     Memory (m + n + 1)·r. ``np.asarray(L)`` makes the m × n array, ``L[i:j]`` the rows i to j of it as an array,
-    ``L[i:j, k:l]`` a part of them, ``L @ x`` costs (m + n)·r.
+    ``L[i:j, k:l]`` a part of them, ``L.to_frame()`` a table with the names of the data's rows and columns.
+    ``L @ x`` and ``x @ L`` cost (m + n)·r; ``L + S``, ``X - L`` and the like give dense arrays.
 
     >>> import numpy as np
     >>> from rankwolf import LowRank
@@ -45,8 +34,8 @@ class LowRank:
     array([[6., 8.]])
     """
 
-    def __init__(self, u: Array, s: Array, vt: Array) -> None:
-        self.u, self.s, self.vt = u, s, vt
+    def __init__(self, u: Array, s: Array, vt: Array, frame: Frame | None = None) -> None:
+        self.u, self.s, self.vt, self.frame = u, s, vt, frame
 
     @classmethod
     def from_factors(
@@ -110,6 +99,17 @@ class LowRank:
         """‖L‖_*, the sum of the singular values."""
         return float(np.sum(self.s))
 
+    def first(self, count: int) -> LowRank:
+        """The ``count`` strongest directions of it, without a copy."""
+        return LowRank(self.u[:, :count], self.s[:count], self.vt[:count], self.frame)
+
+    def labelled(self, frame: Frame | None) -> LowRank:
+        """The same with the names of a table, without a copy."""
+        return LowRank(self.u, self.s, self.vt, frame)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "u": np.asarray(self.u)}  # that of a cluster comes here first
+
     def factors(self) -> tuple[Array, Array]:
         """(U, V) with L = U Vᵀ and the singular values shared evenly: ‖U‖² = ‖V‖² = ‖L‖_*."""
         root = np.sqrt(self.s).astype(self.dtype)
@@ -120,7 +120,7 @@ class LowRank:
         product: Array = (self.u[rows] * self.s.astype(self.dtype)) @ self.vt[:, columns]
         return product
 
-    def __matmul__(self, other: Array) -> Array:
+    def __matmul__(self, other: Any) -> Array:
         product: Array = self.u @ (
             self.s.astype(self.dtype)[:, None] * (self.vt @ other)
             if np.ndim(other) == 2
@@ -128,19 +128,9 @@ class LowRank:
         )
         return product
 
-    def __rmatmul__(self, other: Array) -> Array:
+    def _right_of(self, other: Array) -> Array:
         product: Array = ((other @ self.u) * self.s.astype(self.dtype)) @ self.vt
         return product
-
-    # Let NumPy hand ``array @ L`` to __rmatmul__ instead of making L dense first.
-    __array_priority__ = 1000.0
-    __array_ufunc__ = None
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        if copy is False:
-            raise ValueError("A LowRank has no dense form to share: np.asarray(L) makes one.")
-        dense: Array = np.asarray(self[:])
-        return dense if dtype is None else dense.astype(dtype, copy=False)
 
     def __repr__(self) -> str:
         top = ", ".join(f"{x:.4g}" for x in self.s[:4]) + (", …" if self.rank > 4 else "")

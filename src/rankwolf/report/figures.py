@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.extras import needed
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -176,7 +177,7 @@ def _legend(series: Sequence[Series]) -> list[str]:
             f'<line class="series series-{k}" x1="{at}" x2="{at + 22}" y1="{TOP - 12}" y2="{TOP - 12}"/>'
         )
         parts.append(f'<text class="legend" x="{at + 28}" y="{TOP - 8}">{escape(curve.name)}</text>')
-        at += 52 + 6.3 * len(curve.name)  # about the width of the letters
+        at += 52 + 9.0 * len(curve.name)  # about the width of the letters where they are largest
     return parts
 
 
@@ -185,7 +186,7 @@ def number(value: float, log: bool = False) -> str:
     if not isfinite(value):
         return "–"
     if log and value > 0.0 and not 1e-2 <= value < 1e4:
-        return f'10<tspan dy="-5" font-size="8">{round(log10(value))}</tspan>'
+        return f'10<tspan dy="-5" font-size="0.72em">{round(log10(value))}</tspan>'
     if value != 0.0 and not 1e-4 <= abs(value) < 1e6:
         return f"{value:.3g}"
     return f"{value:,.10g}"
@@ -193,6 +194,7 @@ def number(value: float, log: bool = False) -> str:
 
 def picture(image: Array, quality: int = 82, lossless: bool = False) -> str:
     """A uint8 picture, gray or RGB, as a ``data:`` address; a boolean one as a lossless two-colour picture."""
+    needed("PIL")
     from PIL import Image
 
     buffer = io.BytesIO()

@@ -13,7 +13,7 @@ from rankwolf.report.solving import solve_charts, solve_facts
 if TYPE_CHECKING:
     from rankwolf.result.decomposition import Decomposition
 
-HIDDEN = ("warnings", "seconds", "rankwolf", "status_says", "centre", "scale")
+HIDDEN = ("warnings", "notes", "treated_as_data", "seconds", "rankwolf", "status_says", "centre", "scale")
 
 
 def matrix_page(
@@ -35,6 +35,7 @@ def matrix_page(
         subtitle=f"{m:,} rows and {n:,} columns" + (f", {percent(missing)} missing" if missing > 0.0 else ""),
         facts=[*solve_facts(fit, parts), Fact("whole run", duration(seconds["total"]), split)],
         warnings=summary["warnings"],
+        notes=[*summary["notes"], *_keys(summary["treated_as_data"])],
         heat_map=heat_map(outliers),
         grouped=outliers.map().shape != (m, n),
         limit=f"{fit.lambdas[1]:.4g}" if fit.lambdas else "",
@@ -50,3 +51,7 @@ def matrix_page(
         ),
         version=__version__,
     )
+
+
+def _keys(names: Sequence[str]) -> list[str]:
+    return [f"Treated as data, though they look like keys of the rows: {', '.join(names)}."] if names else []

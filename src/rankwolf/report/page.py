@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
+from rankwolf.ground.extras import needed
+
 
 @dataclass(frozen=True)
 class Fact:
@@ -23,6 +25,7 @@ class Fact:
 
 def render(template: str, **content: Any) -> str:
     """The page that ``template`` makes of ``content``. Text is escaped; charts come marked as safe from ``figures``."""
+    needed("jinja2")
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(

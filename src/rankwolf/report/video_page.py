@@ -10,6 +10,7 @@ import numpy as np
 
 from rankwolf import __version__
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.extras import needed
 from rankwolf.report import figures
 from rankwolf.report.events import Sighting, events_of
 from rankwolf.report.page import Fact, as_rows, duration, percent, render
@@ -100,6 +101,7 @@ def take_shot(frame: Separated) -> Shot:
 
 def shrink(picture: Array) -> Array:
     """About MOST_WIDTH wide: by a whole factor, so that it is a mean of pixels and quick."""
+    needed("PIL")
     from PIL import Image
 
     factor = round(picture.shape[1] / MOST_WIDTH)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import inf, nan
@@ -17,6 +18,7 @@ from rankwolf import plots
 from rankwolf.data import Source
 from rankwolf.data.measurements import Measurements
 from rankwolf.ground.low_rank import LowRank
+from rankwolf.ground.matrix import Matrix
 from rankwolf.problem import Problem
 from rankwolf.result.sparse_part import SparsePart, StoredSparse, sparse_part_of
 from rankwolf.solvers.refit import refit
@@ -93,6 +95,8 @@ class Decomposition:
     matrix's norm to be bounded by a factorisation and rests on a converged Lanczos process, see
     :mod:`rankwolf.run.certificate`.
 
+    It unpacks into its two parts, ``L, S = rw.decompose(X)``, and can be pickled, copied, saved and plotted.
+
     Memory: (m + n)·r numbers for L. S is not stored for entries but computed from L and the data, row by row, when it
     is asked for.
 
@@ -131,6 +135,10 @@ class Decomposition:
     def __getstate__(self) -> dict[str, Any]:
         """Without the measurements: an operator may be made of functions that no pickle takes."""
         return {**vars(self), "measurements": None}
+
+    def __iter__(self) -> Iterator[Matrix]:
+        """L, then S: ``L, S = rw.decompose(X)``."""
+        yield from (self.low_rank, self.sparse)
 
     def refit(self) -> Decomposition:
         """L and S again without shrinkage, at the rank that was found.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -14,13 +14,15 @@ from rankwolf.data import OnDask, Source
 from rankwolf.data.tiles import is_sparse
 from rankwolf.files.part_wise import Part, write_hdf5, write_npy, write_zarr
 from rankwolf.ground.arrays import Array
-from rankwolf.ground.low_rank import ColumnKey, LowRank, RowKey, split_key
+from rankwolf.ground.frames import Frame
+from rankwolf.ground.low_rank import LowRank
+from rankwolf.ground.matrix import ColumnKey, Matrix, RowKey, split_key
 from rankwolf.ground.whole import Name
 from rankwolf.result.residual import sparse_part, thresholded
 
 
-class SparsePart(ABC):
-    """S: slices of rows, ``nonzeros``, ``to_scipy()``, ``np.asarray``; it need not exist anywhere as a whole.
+class SparsePart(Matrix):
+    """S: slices of rows, ``nonzeros``, ``to_scipy()``, ``np.asarray``, ``to_frame()``; it need not exist as a whole.
 
     For entries S = T_λS(P_Ω(M − L)) is computed when it is asked for: ``S[i:j]`` costs (j − i)·n·r operations and reads
     these rows of the data once more. ``to_npy``, ``to_hdf5`` and ``to_zarr`` write it part by part.
@@ -35,8 +37,20 @@ class SparsePart(ABC):
     'csr_array'
     """
 
-    def __init__(self, shape: tuple[int, int], dtype: np.dtype[Any], nonzeros: int) -> None:
-        self.shape, self.dtype, self.nonzeros = shape, dtype, nonzeros
+    def __init__(
+        self, shape: tuple[int, int], dtype: np.dtype[Any], nonzeros: int, frame: Frame | None = None
+    ) -> None:
+        self._shape, self._dtype, self.nonzeros, self.frame = shape, dtype, nonzeros, frame
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(m, n)."""
+        return self._shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Element type of the dense form."""
+        return self._dtype
 
     @abstractmethod
     def rows(self, start: int, stop: int) -> Array:
@@ -89,11 +103,9 @@ class SparsePart(ABC):
         stack = scipy.sparse.hstack if narrow else scipy.sparse.vstack
         return scipy.sparse.csr_array(stack(parts, format="csr", dtype=self.dtype))
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        if copy is False:
-            raise ValueError("The sparse part has no dense form to share: np.asarray(S) makes one.")
-        dense = self.rows(0, self.shape[0])
-        return dense if dtype is None else dense.astype(dtype, copy=False)
+    def toarray(self) -> Array:
+        """All of S as a dense array: the same as ``np.asarray``."""
+        return self.rows(0, self.shape[0])
 
     def __repr__(self) -> str:
         share = self.nonzeros / max(1, self.shape[0] * self.shape[1])
@@ -110,7 +122,7 @@ class ThresholdedResidual(SparsePart):
     def __init__(
         self, source: Source, low_rank: LowRank, threshold: float, nonzeros: int, shrinks: bool = True
     ) -> None:
-        super().__init__(low_rank.shape, source.dtype, nonzeros)
+        super().__init__(low_rank.shape, source.dtype, nonzeros, source.frame)
         self._source, self._low_rank, self.threshold, self.shrinks = source, low_rank, threshold, shrinks
 
     def rows(self, start: int, stop: int) -> Array:
@@ -139,6 +151,9 @@ class DistributedResidual(ThresholdedResidual):
     """The same for a dask.array: slices of rows come to the client, ``to_dask()`` stays on the workers."""
 
     _source: OnDask
+
+    def __reduce__(self) -> Any:
+        return StoredSparse, (self.to_scipy(), self.frame)  # the cluster does not travel
 
     def to_dask(self) -> Any:
         """S as a lazy dask.array, in the partitions of the data: ``.to_zarr(url)`` writes it from the workers."""
@@ -183,8 +198,8 @@ def sparse_part_of(
 class StoredSparse(SparsePart):
     """S in compressed rows."""
 
-    def __init__(self, matrix: scipy.sparse.csr_array) -> None:
-        super().__init__((int(matrix.shape[0]), int(matrix.shape[1])), matrix.dtype, int(matrix.nnz))
+    def __init__(self, matrix: scipy.sparse.csr_array, frame: Frame | None = None) -> None:
+        super().__init__((int(matrix.shape[0]), int(matrix.shape[1])), matrix.dtype, int(matrix.nnz), frame)
         self._matrix = matrix
 
     def rows(self, start: int, stop: int) -> Array:

@@ -172,6 +172,15 @@ class WithIterate:
         self._function = function
         self.solution: Any = None
 
+    def after(self, other: Callable[[Record], object]) -> WithIterate:
+        """The same, with another callback called first."""
+
+        def both(record: Record, solution: Any) -> object:
+            other(record)
+            return self._function(record, solution)
+
+        return WithIterate(both)
+
     def __call__(self, record: Record) -> object:
         """Call the function with the record and the pair."""
         solution, self.solution = self.solution, None

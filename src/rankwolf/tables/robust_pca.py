@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -12,14 +13,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from rankwolf import plots
 from rankwolf.api.decompose import decompose_quietly
 from rankwolf.data import InMemory, Source, SparseZeros
 from rankwolf.data.centred import Centred, centred
 from rankwolf.data.columns import column_medians
+from rankwolf.data.frames import tensor_on_cpu, with_names
 from rankwolf.data.open import open_source, stays_where_it_is
 from rankwolf.data.tiles import is_sparse
 from rankwolf.ground.arrays import Array
-from rankwolf.ground.complaints import RankwolfWarning, bad, check_count, check_number, check_threads
+from rankwolf.ground.complaints import RankwolfWarning, bad, check_number, check_threads
+from rankwolf.ground.frames import Frame
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.passes.coefficients import fit_rows
 from rankwolf.passes.trimmed import FEW_ENTRIES, trimmed_scores
@@ -28,6 +32,8 @@ from rankwolf.result.doubts import doubts_of_parts
 from rankwolf.result.residual import observed_entries, residual, sparse_part
 from rankwolf.tables.batches import Stream, Totals, advance
 from rankwolf.tables.centre import cleaned_mean
+from rankwolf.tables.components import check_components, count_to_keep, total_variance, variances
+from rankwolf.tables.output import dressed
 from rankwolf.weights.noise import (
     LIMIT_IN_SIGMAS,
     OUTLIER_IN_SIGMAS,
@@ -58,8 +64,9 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     Parameters
     ----------
-    n_components : int, optional
-        Keep at most this many components. Default: all that the fit finds.
+    n_components : int, float or None
+        None: all components that the fit finds. A whole number: at most this many. A share such as 0.9: as few as
+        explain that much of the variance.
     delta : "auto" or float
         How much is called noise: ``"auto"`` measures the noise in X and sets both weights from it; a number is δ of the
         paper's rule, smaller keeps more components. See the page on weights, and :func:`rankwolf.select_delta`.
@@ -72,7 +79,10 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     implicit : {"missing", "zeros"}
         What the entries that a scipy.sparse matrix does not store are: not observed (ratings; the default), or zeros
         (counts; with ``center=False``).
-    method, tol, max_iter
+    columns : {"all", "numeric"} or list of names
+        Which columns of a data frame; with ``"all"`` one of dates or words is an error that names it, ``"numeric"``
+        leaves such columns out.
+    method, tol, max_iter, verbose
         As for :func:`rankwolf.decompose`: ``tol`` is the certified relative gap.
     refit : bool
         Fit L again without shrinkage, at the rank that was found, on the entries that are not outliers
@@ -91,6 +101,11 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Orthonormal directions, the strongest first.
     singular_values_ : array
         Of L (of all rows seen, after ``partial_fit``).
+    explained_variance_ : array (n_components_,)
+        The variance of the scores along each component, singular_values_²/(rows − 1), before any shrinkage.
+    explained_variance_ratio_ : array (n_components_,)
+        The same as a share of the variance of the table without its outliers: all components that were found and the
+        noise, whether ``n_components`` cut anything off or not.
     mean_ : array (n_features,)
         The robust centre; zeros without centering.
     low_rank_ : LowRank
@@ -120,16 +135,18 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def __init__(
         self,
-        n_components: int | None = None,
+        n_components: int | float | None = None,
         *,
         delta: float | str = "auto",
         lambdas: tuple[float, float] | None = None,
         center: bool = True,
         implicit: str = "missing",
+        columns: Any = "all",
         method: str = "auto",
         tol: float = 1e-3,
         max_iter: int = 1000,
         refit: bool = True,
+        verbose: bool = False,
         forgetting: float = 1.0,
         random_state: Any = None,
         n_threads: int | None = None,
@@ -139,10 +156,12 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.lambdas = lambdas
         self.center = center
         self.implicit = implicit
+        self.columns = columns
         self.method = method
         self.tol = tol
         self.max_iter = max_iter
         self.refit = refit
+        self.verbose = verbose
         self.forgetting = forgetting
         self.random_state = random_state
         self.n_threads = n_threads
@@ -153,9 +172,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         A memory map, an HDF5 or Zarr array stays on the disk, and a dask.array on its workers; ``low_rank_`` and
         ``outliers_`` are here in memory all the same.
         """
-        most = (
-            None if self.n_components is None else check_count("n_components", self.n_components, "RobustPCA")
-        )
+        check_components(self.n_components)
         source = self._opened(X, reset=True)
         m, n = source.user_shape
         self.mean_ = column_medians(source) if self.center else np.zeros(n, source.dtype)
@@ -168,13 +185,16 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.lambdas_ = fit.lambdas
         self.n_iter_, self.gap_, self.relative_gap_ = fit.iterations, fit.gap, fit.relative_gap
         parts = fit.refit() if self.refit else fit
-        self.low_rank_ = low_rank = _tidied(
-            parts.low_rank, most, 0.0 if self.refit else WEAKEST * self.lambdas_[0]
-        )
-        self._set_components(low_rank.s, low_rank.vt)
-        noise = self._noise_of_residual(table)
+        tidied = _tidied(parts.low_rank, 0.0 if self.refit else WEAKEST * self.lambdas_[0])
+        self.low_rank_, noise = tidied, self._noise_of_residual(tidied, table)
+        sigma = noise.sigma if parts.noise_scale is None else parts.noise_scale
+        self._set_components(tidied.s, np.asarray(tidied.vt), sigma, m)
+        if self.n_components_ < tidied.rank:
+            self.low_rank_ = tidied.first(self.n_components_)
+            noise = self._noise_of_residual(self.low_rank_, table)
+            sigma = noise.sigma
+        low_rank, self.noise_scale_ = self.low_rank_, sigma
         cut = low_rank.rank < parts.low_rank.rank
-        self.noise_scale_ = noise.sigma if cut or parts.noise_scale is None else parts.noise_scale
         self.outliers_ = self._outliers(table) if cut else parts.sparse.to_scipy()
         totals = Totals(m, table.summary.observed, table.summary.norm**2, noise)
         self._stream = Stream(totals, self.mean_, low_rank.s + self._shrinkage, np.asarray(low_rank.vt))
@@ -217,6 +237,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 rng=seed,
                 tol=max(self.tol, ROUGH_TOL) if rough else self.tol,
                 n_threads=self.n_threads,
+                verbose=self.verbose,
             )
             assert fit.lambdas is not None
             lambdas, bound = fit.lambdas, table.bound
@@ -248,15 +269,16 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             self._weights,
             forgetting=forgetting,
             center=self.center,
-            most=self.n_components,
+            most=self.n_components if isinstance(self.n_components, Integral) else None,
         )
         self.lambdas_ = self._weights(self._stream.totals)
         self.mean_ = self._stream.mean.astype(dtype)
         self.noise_scale_ = self._stream.totals.noise.sigma
-        keep = np.flatnonzero(self._stream.values > self.lambdas_[0])[: self.n_components]
+        keep = np.flatnonzero(self._stream.values > self.lambdas_[0])
         vectors = _signs(self._stream.vectors[keep])[:, None] * self._stream.vectors[keep]
-        self._set_components(self._stream.values[keep] - self._shrinkage, vectors.astype(dtype))
-        self.low_rank_ = LowRank.from_factors(self._scores(source), self.components_.T)
+        values, rows = self._stream.values[keep] - self._shrinkage, self._stream.totals.rows
+        self._set_components(values, vectors.astype(dtype), self.noise_scale_, rows)
+        self.low_rank_ = LowRank.from_factors(self._scores(source), self.components_.T).labelled(source.frame)
         self.outliers_ = self._outliers(centred(source, self.mean_))
         self.n_samples_seen_ += m
         return self
@@ -303,25 +325,41 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         rows: Array = scores @ self.components_ + self.mean_
         return rows
 
-    def impute(self, X: Any, *, outliers: bool = False) -> Array:
-        """X with the missing entries filled in; with ``outliers`` also those that score beyond ±3.29."""
+    def impute(self, X: Any, *, outliers: bool = False) -> Any:
+        """X with the missing entries filled in; with ``outliers`` also those that score beyond ±3.29.
+
+        A table comes back as a table, with its index and columns, unless :meth:`set_output` says otherwise.
+        """
         check_is_fitted(self)
-        data, scores = self._dense_and_scores(X)
+        data, scores, frame = self._dense_and_scores(X)
         fitted = self.inverse_transform(scores)
         wrong = np.isnan(data)
         if outliers:
             wrong |= np.abs(self._in_sigmas(data, fitted)) > OUTLIER_IN_SIGMAS
-        return np.where(wrong, fitted, data)
+        return dressed(self, np.where(wrong, fitted, data), frame)
 
-    def score_cells(self, X: Any) -> Array:
+    def score_cells(self, X: Any) -> Any:
         """How far each entry is from the low-rank part, in standard deviations of the noise; NaN where missing.
 
         Of Gaussian noise one entry in a thousand is beyond ±3.29, which is what ``outliers_`` and :meth:`impute` call
-        an outlier. Like :meth:`impute` and :meth:`score`, this makes a table of the size of X, also of a sparse matrix.
+        an outlier. Like :meth:`impute` and :meth:`score`, this makes a table of the size of X, also of a sparse matrix;
+        of a table, one with its index and columns.
         """
+        cells, frame = self._cells(X)
+        return dressed(self, cells, frame)
+
+    def _cells(self, X: Any) -> tuple[Array, Frame | None]:
         check_is_fitted(self)
-        data, scores = self._dense_and_scores(X)
-        return self._in_sigmas(data, self.inverse_transform(scores))
+        data, scores, frame = self._dense_and_scores(X)
+        return self._in_sigmas(data, self.inverse_transform(scores)), frame
+
+    def plot_outliers(self, X: Any, ax: Any = None) -> Any:
+        """Draw the :meth:`score_cells` of X, red above the low-rank part and blue below it; needs matplotlib.
+
+        Returns the axes. Of more than 400 rows or columns, the most outlying ones are shown, in their order.
+        """
+        cells, frame = self._cells(X)
+        return plots.outliers(cells, ax, threshold=OUTLIER_IN_SIGMAS, frame=frame)
 
     def _in_sigmas(self, data: Array, fitted: Array) -> Array:
         """(data − fitted)/σ. Of data without noise, what is within rounding of the fit is no outlier."""
@@ -330,7 +368,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def score_samples(self, X: Any) -> Array:
         """How ordinary each row is: minus the mean Huber loss of its :meth:`score_cells`; low for an outlier."""
-        cells = np.abs(self.score_cells(X))
+        cells = np.abs(self._cells(X)[0])
         loss = np.where(cells <= 2.0, 0.5 * cells * cells, 2.0 * cells - 2.0)
         seen = ~np.isnan(cells)
         return np.asarray(
@@ -372,8 +410,10 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def _opened(self, X: Any, *, reset: bool) -> Source:
         """X as a source; scikit-learn has checked it and compared its columns with those of the fit, or keeps them."""
         threads = check_threads(self.n_threads, "RobustPCA")
+        X, frame = with_names(tensor_on_cpu(X, "RobustPCA"), self.columns, "RobustPCA")
         if not isinstance(X, list | tuple) and stays_where_it_is(X):
             source = open_source(X, None, threads, where="RobustPCA")
+            source.frame = frame
             validate_data(self, X, reset=reset, skip_check_array=True)
             return source
         if isinstance(X, np.ma.MaskedArray):
@@ -387,15 +427,16 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             ensure_all_finite="allow-nan",
         )
         source = open_source(data, None, threads, self.implicit, where="RobustPCA")
+        source.frame = frame
         if self.center and isinstance(source, SparseZeros):
             remedy = "Subtracting a centre would leave no zeros."
             raise bad("center", "False with implicit='zeros'", "True", "RobustPCA", remedy)
         return source
 
-    def _dense_and_scores(self, X: Any) -> tuple[Array, Array]:
-        """X as an array with NaN where something is missing, and the scores of its rows."""
+    def _dense_and_scores(self, X: Any) -> tuple[Array, Array, Frame | None]:
+        """X as an array with NaN where something is missing, the scores of its rows, and its names."""
         source = self._opened(X, reset=False)
-        return source.read_user_rows(0, source.user_shape[0]), self._scores(source)
+        return source.read_user_rows(0, source.user_shape[0]), self._scores(source), source.frame
 
     def _weights(self, totals: Totals) -> tuple[float, float]:
         """λ_L and λ_S for all rows of a stream, by the rule that a fit of them all would use."""
@@ -409,17 +450,21 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         delta = PAPER_DELTA if self.delta == "auto" else float(self.delta)
         return paper_rule(delta, totals.squares**0.5, fraction, max(totals.rows, n))
 
-    def _set_components(self, values: Array, vectors: Array) -> None:
-        self.components_, self.singular_values_ = vectors, values
-        self.n_components_ = int(values.size)
+    def _set_components(self, values: Array, vectors: Array, sigma: float, rows: float) -> None:
+        """The components that ``n_components`` keeps of these, and what they explain beside noise of size ``sigma``."""
+        explained = variances(values + self._shrinkage, rows)
+        total = total_variance(explained, sigma, self.n_features_in_)
+        shares = explained / total if total > 0.0 else explained
+        count = count_to_keep(check_components(self.n_components), shares)
+        self.components_, self.singular_values_, self.n_components_ = vectors[:count], values[:count], count
+        self.explained_variance_, self.explained_variance_ratio_ = explained[:count], shares[:count]
 
-    def _noise_of_residual(self, table: Source) -> Noise:
+    def _noise_of_residual(self, low_rank: LowRank, table: Source) -> Noise:
         """σ of M − L over rows spread evenly, L's singular values taken without their shrinkage.
 
         Of a dense table also how the noise is spread over rows and columns, which a stream goes on with.
         """
-        rows = table.spread_rows(NOISE_ROWS)
-        low_rank, (m, n) = self.low_rank_, table.user_shape
+        rows, (m, n) = table.spread_rows(NOISE_ROWS), table.user_shape
         plain = LowRank(low_rank.u[rows], low_rank.s + self._shrinkage, low_rank.vt)
         rest = residual(table.read_user(rows), *plain.factors())
         entries = observed_entries(rest)
@@ -436,9 +481,9 @@ def _signs(vectors: Array) -> Array:
     return np.where(largest < 0, -1, 1).astype(vectors.dtype)
 
 
-def _tidied(low_rank: LowRank, most: int | None, weakest: float) -> LowRank:
-    """The ``most`` strongest directions above ``weakest``, with signs that do not depend on the run."""
-    count = int(np.count_nonzero(low_rank.s[:most] > weakest))
-    vectors = np.asarray(low_rank.vt)[:count]
+def _tidied(low_rank: LowRank, weakest: float) -> LowRank:
+    """The directions above ``weakest``, with signs that do not depend on the run."""
+    kept = low_rank.first(int(np.count_nonzero(low_rank.s > weakest)))
+    vectors = np.asarray(kept.vt)
     signs = _signs(vectors)
-    return LowRank(np.asarray(low_rank.u)[:, :count] * signs, low_rank.s[:count], signs[:, None] * vectors)
+    return LowRank(np.asarray(kept.u) * signs, kept.s, signs[:, None] * vectors, low_rank.frame)

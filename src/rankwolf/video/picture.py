@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.extras import needed
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +60,7 @@ class Picture:
 
 def read_region(path: Path, height: int, width: int) -> Array:
     """A region of interest from an image: True where it is white. It is resized to the frames, without blending."""
+    needed("PIL")
     from PIL import Image
 
     from rankwolf.video.reading.image_folder import open_image

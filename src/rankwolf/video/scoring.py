@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.extras import needed
 from rankwolf.video.reading import Moment, Selection, open_frames
 from rankwolf.video.reading.image_folder import IMAGES, natural_key, open_image
 
@@ -167,6 +168,7 @@ def _gray(path: Path) -> Array:
 
 def _resize(mask: Array, shape: tuple[int, ...]) -> Array:
     """To the size of the truth, without blending, where ``--scale`` made it smaller."""
+    needed("PIL")
     from PIL import Image
 
     if mask.shape == shape:

@@ -18,6 +18,7 @@ import numpy as np
 from rankwolf.api.decompose import decompose_quietly
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import check_threads
+from rankwolf.ground.extras import needed
 from rankwolf.ground.machine import available_memory
 from rankwolf.ground.once import computed_once
 from rankwolf.result.sparse_part import UnsavedSparse
@@ -299,6 +300,7 @@ def picture_names(names: list[str]) -> list[str]:
 
 
 def _save(fit: Decomposition, picture: Picture, masker: MaskModel | Threshold, folder: Path) -> None:
+    needed("PIL")
     from PIL import Image
 
     fit.save(folder / RESULT, with_sparse=False)

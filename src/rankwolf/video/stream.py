@@ -13,6 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.extras import needed
 from rankwolf.video.reading import Selection, open_frames
 from rankwolf.video.reading.video_file import has_colors
 
@@ -76,6 +77,7 @@ class Stream:
         return self._decoded()
 
     def _decoded(self) -> tuple[Iterator[Array], Fraction | None]:
+        needed("av")
         import av
 
         is_device = self.source.startswith("/dev/")
@@ -96,6 +98,7 @@ class Stream:
         return self._pictures(container, stream), stream.average_rate
 
     def _pictures(self, container: Any, stream: Any) -> Iterator[Array]:
+        needed("av")
         import av
 
         kind, turns, size = "", 0, (0, 0)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.extras import needed
 
 FORMATS = {"mp4": ".mp4", "ffv1": ".mkv", "png": ""}
 DEFAULT_RATE = Fraction(25)
@@ -58,6 +59,7 @@ class Sound:
 
     def open(self) -> Any:
         """The file, if there is sound in it."""
+        needed("av")
         import av
 
         try:
@@ -72,6 +74,7 @@ class Sound:
 
     def stream_in(self, container: Any, path: Path) -> tuple[Any, Any]:
         """A stream of ``container`` for the sound, and the file that it comes from."""
+        needed("av")
         import av
 
         source = self.open()
@@ -104,6 +107,7 @@ class VideoSink(Sink):
     """A video file. An odd height or width of mp4 is made even by repeating the last row or column, for 4:2:0."""
 
     def __init__(self, path: Path, codec: str, shape: Shape, sound: Sound | None = None) -> None:
+        needed("av")
         import av
 
         self._path, self._lossless = path, codec == "ffv1"
@@ -123,6 +127,7 @@ class VideoSink(Sink):
 
     def write(self, picture: Array) -> None:
         """Encode one picture."""
+        needed("av")
         import av
 
         form = "gray" if picture.ndim == 2 else "rgb24"
@@ -166,6 +171,7 @@ class PngSink(Sink):
 
     def write(self, picture: Array) -> None:
         """One file."""
+        needed("PIL")
         from PIL import Image
 
         name = self._names[self._next] if self._next < len(self._names) else f"{self._next:06d}"
@@ -199,6 +205,7 @@ class _named:  # noqa: N801
         pass
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        needed("av")
         import av
 
         if isinstance(error, av.error.FFmpegError):

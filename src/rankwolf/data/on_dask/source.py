@@ -98,6 +98,9 @@ class OnDask(Source):
         self._released: list[int] = []
         self._changes: list[Change] = []
 
+    def __reduce__(self) -> Any:
+        return type(None), ()  # a cluster is not part of a result that is sent elsewhere
+
     @computed_once
     def _workers(self) -> Workers:
         """The partitions, computed where they will stay."""

@@ -17,6 +17,7 @@ from rankwolf.files.address import Address
 from rankwolf.files.archive import Header, opened_archive, read_header
 from rankwolf.files.claims import REAL_KINDS, Budget
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.extras import needed
 from rankwolf.video.reading.base import Reader, Selection
 from rankwolf.video.reading.image_folder import fit_image
 
@@ -60,6 +61,7 @@ class ArrayReader(Reader):
                 yield _checked(address, header), _read(address, member, header)
 
     def _picture(self, frame: Array) -> Array:
+        needed("PIL")
         from PIL import Image
 
         pixels = as_uint8(frame, self._address)

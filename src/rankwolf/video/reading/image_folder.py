@@ -13,6 +13,7 @@ import numpy as np
 
 from rankwolf.files.address import Address
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.extras import needed
 from rankwolf.video.reading.base import Reader, Selection
 
 IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp")
@@ -90,6 +91,7 @@ def natural_key(name: str) -> list[Any]:
 
 def open_image(file: Path) -> Any:
     """Pillow's image, or a ValueError that names the file; a picture that claims an absurd size is refused."""
+    needed("PIL")
     from PIL import Image
 
     try:
@@ -104,6 +106,7 @@ def open_image(file: Path) -> Any:
 
 def fit_image(image: Any, width: int, height: int, channels: int) -> Array:
     """A Pillow image as uint8 pixels of this size and number of channels."""
+    needed("PIL")
     from PIL import Image
 
     if image.mode.startswith("I;16"):  # convert("L") would cut everything above 255

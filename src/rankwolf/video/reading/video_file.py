@@ -13,6 +13,7 @@ import numpy as np
 
 from rankwolf.files.address import Address
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.extras import needed
 from rankwolf.video.reading.base import MOST_LOST, Reader, Selection
 
 # Chroma within this distance of its neutral value is no colour: a codec's rounding.
@@ -87,6 +88,7 @@ class VideoReader(Reader):
             self._ended = True
 
     def _decode(self) -> Iterator[Any]:
+        needed("av")
         import av
 
         packets = self._container.demux(self._stream)
@@ -122,6 +124,7 @@ class VideoReader(Reader):
 
 
 def _open(address: Address) -> tuple[Any, Any]:
+    needed("av")
     import av
 
     try:
@@ -134,6 +137,7 @@ def _open(address: Address) -> tuple[Any, Any]:
 
 
 def _first_frame(address: Address) -> First:
+    needed("av")
     import av
 
     container, stream = _open(address)

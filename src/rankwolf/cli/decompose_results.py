@@ -1,0 +1,243 @@
+"""What ``rankwolf decompose`` writes and says when the matrix is solved."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rankwolf.cli.bars import Bars
+from rankwolf.cli.common import command_of, last_words, remove, to_json, whole_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rankwolf.data import Source
+    from rankwolf.files import LabelledMatrix
+    from rankwolf.result.decomposition import Decomposition
+    from rankwolf.tables.scaling import Scaling
+
+PIPE = "-"
+LOW_RANK, OUTLIERS, RESULT = "low_rank", "outliers", "result.npz"
+# With one of these a spreadsheet takes the text of a cell for a formula.
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+class Clock:
+    """Seconds of each stage."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        """The stage that ends now."""
+        now = time.perf_counter()
+        self.seconds[name], self._last = now - self._last, now
+
+
+@dataclass(frozen=True)
+class Job:
+    """What was read and found, on its way to be written; the parts are those of ``fit``, or refitted."""
+
+    arguments: argparse.Namespace
+    matrix: LabelledMatrix
+    source: Source
+    scaling: Scaling
+    fit: Decomposition
+    parts: Decomposition
+    kind: str
+    clock: Clock
+    add_options: Callable[[argparse.ArgumentParser], None]
+
+
+def refits(arguments: argparse.Namespace) -> bool:
+    """Whether the parts that are written are refitted: not where --noise says how far they may be from the data."""
+    return bool(arguments.refit) and arguments.noise is None
+
+
+def write_folder(job: Job, bars: Bars) -> dict[str, Any]:
+    """Both parts, the result, the summary and perhaps the page; gives the summary."""
+    arguments, target = job.arguments, job.arguments.output
+    with whole_folder(target, force=arguments.force) as folder:
+        bars.stage("write", 2 * job.matrix.shape[0])
+        names = write_parts(folder, job.kind, job.matrix, job.parts, job.scaling, bars)
+        job.clock.lap("write")
+        summary = summarize(job)
+        (folder / "summary.json").write_text(to_json(summary, indent=2) + "\n", encoding="utf-8")
+        if arguments.report:
+            (folder / "report.html").write_text(
+                page(job, summary), encoding="utf-8", errors="backslashreplace"
+            )
+    if arguments.force:
+        remove_stale(target, {*names, *(["report.html"] if arguments.report else [])})
+    return summary
+
+
+def write_pipe(job: Job) -> dict[str, Any]:
+    """One part as a text to standard output; gives the summary."""
+    from rankwolf.cli.pipes import text_output
+    from rankwolf.files.writing import dialect_for, row_blocks, write_text
+
+    parts, scaling, matrix = job.parts, job.scaling, job.matrix
+    wants_outliers = job.arguments.part == OUTLIERS
+    part = scaling.stretched(parts.sparse) if wants_outliers else scaling.restored(parts.low_rank)
+    file = text_output()
+    write_text(file, row_blocks(part), matrix.labels, dialect_for(job.kind, matrix))
+    file.flush()
+    job.clock.lap("write")
+    return summarize(job)
+
+
+def write_parts(
+    folder: Path, kind: str, matrix: LabelledMatrix, fit: Decomposition, scaling: Scaling, bars: Bars
+) -> set[str]:
+    """Both parts and the result; the names of the files.
+
+    A sparse matrix may have more rows and columns than anybody can write out: where the kind of file has a sparse
+    form, S is written in it and L as its factors.
+    """
+    from rankwolf.files import kind_named, write_factors, write_rows, write_sparse
+
+    if matrix.is_sparse and kind_named(kind).sparse:
+        low_rank = fit.low_rank
+        paths = [
+            write_factors(folder, LOW_RANK, kind, {"u": low_rank.u, "s": low_rank.s, "vt": low_rank.vt}),
+            write_sparse(folder, OUTLIERS, kind, fit.sparse.to_scipy(), matrix),
+        ]
+    else:
+        paths = [
+            write_rows(folder, LOW_RANK, kind, scaling.restored(fit.low_rank), matrix, bars.advance),
+            write_rows(
+                folder,
+                OUTLIERS,
+                kind,
+                scaling.stretched(fit.sparse),
+                matrix,
+                bars.advance,
+                scaling.stretched_parts(fit.sparse.parts()),
+            ),
+        ]
+    fit.save(folder / RESULT, with_sparse=False)
+    return {path.name for path in paths}
+
+
+def remove_stale(target: Path, written: set[str]) -> None:
+    """What an earlier run left under names that this run did not use: it does not belong to the summary any more."""
+    from rankwolf import files
+
+    endings = {kind.endings[0] for kind in files.KINDS}
+    known = {f"{name}{ending}" for name in (LOW_RANK, OUTLIERS) for ending in endings} | {"report.html"}
+    remove(target / name for name in known - written)
+
+
+def summarize(job: Job) -> dict[str, Any]:
+    """Sizes, weights, gap, status, seconds: numbers and words that JSON knows.
+
+    Objective, gap and status are those of the convex ``fit``; rank, outliers and noise those of the ``parts`` that
+    were written.
+    """
+    from rankwolf import __version__
+    from rankwolf.cli.words import in_options
+    from rankwolf.ground.machine import peak_memory
+    from rankwolf.result.doubts import doubts
+
+    arguments, matrix, source, fit, parts = job.arguments, job.matrix, job.source, job.fit, job.parts
+    (m, n), seconds = matrix.shape, job.clock.seconds
+    weights = "noise" if arguments.delta == "auto" else "paper"
+    if arguments.lambdas or arguments.noise is not None:
+        weights = "given"
+    return {
+        "rankwolf": __version__,
+        "input": arguments.input,
+        "kind": matrix.kind,
+        "format": job.kind,
+        "rows": m,
+        "columns": n,
+        "sparse_input": matrix.is_sparse,
+        "implicit": arguments.implicit if matrix.is_sparse else None,
+        "observed_fraction": source.observed_fraction,
+        "standardized": arguments.standardize,
+        **job.scaling.as_dict(),
+        "weights_from": weights,
+        **fit.as_dict(),
+        "refit": refits(arguments),
+        "rank": parts.low_rank.rank,
+        "nonzeros": parts.sparse.nonzeros,
+        "passes": parts.passes,
+        "noise_scale": parts.noise_scale,
+        "seconds": {**seconds, "total": sum(seconds.values())},
+        "bytes_read": source.bytes_read,
+        "peak_memory_bytes": peak_memory(),
+        "notes": list(matrix.notes),
+        "treated_as_data": list(matrix.keys),
+        "warnings": [*matrix.warnings, *map(in_options, doubts(fit)), *formulas(matrix, job.kind)],
+    }
+
+
+def formulas(matrix: LabelledMatrix, kind: str) -> list[str]:
+    """A sentence where names that are written to a text would be run by a spreadsheet; they are kept as they are."""
+    if kind.removesuffix(".gz") not in ("csv", "tsv"):
+        return []
+    labels = matrix.labels
+    names = [str(name) for name in (*(labels.columns or ()), *(labels.index or ()), labels.index_name or "")]
+    count = sum(name[:1] in FORMULA_STARTS and not _is_number(name) for name in names if name)
+    if not count:
+        return []
+    return [
+        f"{count} names of rows or columns begin like a formula, which a spreadsheet may run when it opens the tables."
+    ]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def page(job: Job, summary: dict[str, Any]) -> str:
+    """The text of report.html. One pass over the data counts what was observed, and S is computed once more."""
+    from rankwolf.data.columns import observed_counts
+    from rankwolf.report.matrix_page import matrix_page
+    from rankwolf.report.outliers import Cell, Outliers
+
+    matrix, source, scaling, parts = job.matrix, job.source, job.scaling, job.parts
+    outliers = Outliers(matrix.shape, matrix.labels, *observed_counts(source))
+    if matrix.is_sparse:
+        outliers.add(slice(0, matrix.shape[0]), slice(0, matrix.shape[1]), parts.sparse.to_scipy())
+    else:
+        for part in parts.sparse.parts():
+            outliers.add(*part)
+    low_rank = scaling.restored(parts.low_rank)
+    cells = []
+    for i, j in outliers.places():
+        observed, expected = float(matrix.values[i, j]), float(low_rank[i : i + 1][0, j])
+        cells.append(Cell(matrix.labels.row(i), matrix.labels.column(j), observed, expected))
+    command = command_of("decompose", job.add_options, job.arguments)
+    return matrix_page(summary, job.fit, parts, outliers, cells, command)
+
+
+def assumptions(notes: Sequence[str], keys: Sequence[str]) -> list[str]:
+    """What was assumed about a file, in a few lines."""
+    remedy = "(--index NAME names the rows by it, --drop NAME leaves it out)"
+    return [*notes, *([f"treated as data: {', '.join(keys)} {remedy}"] if keys else [])]
+
+
+def story(summary: dict[str, Any], target: Path, has_page: bool) -> list[str]:
+    """What happened, in a few lines."""
+    missing = 1.0 - summary["observed_fraction"]
+    if summary["refit"]:
+        found = f"{summary['nonzeros']:,} outliers beside noise of {summary['noise_scale']:.3g}"
+    else:
+        found = f"{summary['nonzeros']:,} entries beyond λ_S in the sparse part"
+    said = (
+        f"{summary['rows']:,} × {summary['columns']:,}, {missing:.1%} missing: low-rank part of rank "
+        f"{summary['rank']}, {found}; certified gap {summary['relative_gap']:.2g} after {summary['passes']} passes."
+    )
+    lines = [said, *assumptions(summary["notes"], summary["treated_as_data"])]
+    last = last_words(summary, target, has_page)
+    return [*lines, *(last[:-1] if str(target) == PIPE else last)]

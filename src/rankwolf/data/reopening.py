@@ -1,0 +1,100 @@
+"""Stored matrices in other processes: where they are, and how they are opened again there.
+
+A result that is pickled carries the place of its data, not the data. Where the file cannot be opened, L and all numbers
+of the result are there all the same, and asking for S says what is missing.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class InFile:
+    """Where in a file the first number of a memory map is, and how far apart rows and columns are, in bytes."""
+
+    path: str
+    position: int
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class InStore:
+    """A dataset of an HDF5 file (``library`` "h5py"), or an array of a Zarr folder ("zarr"), by its name."""
+
+    library: str
+    path: str
+    name: str
+
+
+def place_in_file(array: np.memmap[Any, Any], mapped: mmap.mmap) -> InFile | None:
+    """Of a map of a file, or a part of one; None where it has no file."""
+    if array.filename is None:
+        return None
+    start = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY  # where the map begins in the file
+    position = start + array.ctypes.data - np.frombuffer(mapped, np.uint8).ctypes.data
+    return InFile(os.path.abspath(array.filename), position, array.strides)
+
+
+def place_of(dataset: Any) -> InStore | None:
+    """Of an HDF5 dataset or a Zarr array that is in a file or a folder; None for one that is somewhere else.
+
+    Absolute: it stays where it is when the process goes elsewhere.
+    """
+    if type(dataset).__module__.partition(".")[0] == "h5py":
+        path, name, library = os.path.abspath(dataset.file.filename), str(dataset.name), "h5py"
+    elif type(dataset.store).__name__ == "LocalStore":
+        path, name, library = str(Path(dataset.store.root).absolute()), str(dataset.path), "zarr"
+    else:
+        return None
+    return InStore(library, path, name) if os.path.exists(path) else None
+
+
+def anchored(array: Any) -> Any:
+    """A Zarr array whose place does not depend on where the process is.
+
+    Of one with a relative path, all chunks would be missing after a change of the folder, and missing chunks read as
+    zeros without a word.
+    """
+    place = place_of(array)
+    if place is None or Path(array.store.root).is_absolute():
+        return array
+    return type(array).open(Path(place.path) / place.name)
+
+
+def map_again(place: InFile, shape: tuple[int, ...], dtype: Any) -> Any:
+    """The stored matrix of a memory map."""
+    from rankwolf.data.stored import Absent, MappedArray
+
+    try:
+        whole = np.memmap(place.path, np.uint8, "r")
+        array = np.ndarray(shape, dtype, whole, place.position, place.strides)
+    except (OSError, ValueError, TypeError) as error:
+        return Absent(shape, dtype, f"{place.path}: {error}")
+    return MappedArray(array, whole._mmap, place)  # type: ignore[attr-defined]
+
+
+def open_again(kind: Any, place: InStore, shape: tuple[int, ...], dtype: Any) -> Any:
+    """The stored matrix, of the class ``kind``, of a dataset."""
+    from rankwolf.data.stored import Absent
+
+    try:
+        if place.library == "h5py":
+            import h5py
+
+            dataset = h5py.File(place.path, "r")[place.name]
+        else:
+            import zarr
+
+            dataset = zarr.open_array(place.path, path=place.name, mode="r")
+        if tuple(dataset.shape) != tuple(shape):
+            raise ValueError(f"its shape is {tuple(dataset.shape)} by now and was {tuple(shape)}")
+        return kind(dataset)
+    except Exception as error:  # libraries fail over files that are not there in ways of their own
+        return Absent(shape, dtype, f"{place.path}: {error}")

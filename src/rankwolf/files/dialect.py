@@ -1,0 +1,57 @@
+"""How a table of text is written: what separates its cells, and what its decimal mark is."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rankwolf.files.cells import decimal_of, looks_like_number
+
+# Where two fit as well, the first of them.
+SEPARATORS = ("\t", ";", ",", "|", " ")
+SAID = {"\t": "tabs", ";": "semicolons", ",": "commas", "|": "bars", " ": "spaces"}
+# Of the sampled rows, how many have to have the same number of cells.
+MOST_ROWS = 0.8
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """``separator`` is one character; a space stands for any number of spaces and tabs."""
+
+    separator: str = ","
+    decimal: str = "."
+
+    def cells(self, line: str) -> str:
+        """A line as ``csv`` reads it."""
+        return line.strip() + "\n" if self.separator == " " else line
+
+
+def find_dialect(lines: Sequence[str], usual: str, decimal: str | None) -> Dialect:
+    """From the first lines of a text. ``usual``: the separator where there is nothing to tell; ``decimal``: if known.
+
+    The separator is the one that cuts most of the lines into equally many cells of which most are numbers.
+    """
+    best, score = usual, (0.0, 0)
+    for separator in SEPARATORS:
+        rows = _rows(lines, separator)
+        width, count = Counter(len(row) for row in rows).most_common(1)[0] if rows else (0, 0)
+        if width < 2 or count < MOST_ROWS * len(rows):
+            continue
+        cells = [cell for row in rows for cell in row]
+        found = (round(sum(map(looks_like_number, cells)) / len(cells), 6), width)
+        if found > score:
+            best, score = separator, found
+    if decimal is None:
+        decimal = decimal_of([cell for row in _rows(lines, best) for cell in row], best)
+    return Dialect(best, decimal)
+
+
+def _rows(lines: Sequence[str], separator: str) -> list[list[str]]:
+    dialect = Dialect(separator)
+    try:
+        rows = csv.reader((dialect.cells(line) for line in lines), delimiter=separator, skipinitialspace=True)
+        return [row for row in rows if row]
+    except csv.Error:
+        return []

@@ -1,0 +1,115 @@
+"""The table that a matrix came in as, without its numbers: with it, parts of the matrix become tables of the same kind.
+
+No library of tables is imported before a table is made.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rankwolf.ground.arrays import Array
+from rankwolf.ground.extras import needed
+
+
+class Frame(ABC):
+    """Names of rows and columns, and the library that they belong to. Subclasses are final."""
+
+    @abstractmethod
+    def table(self, values: Array) -> Any:
+        """A table of the kind that came in, with these numbers."""
+
+    def names(self, axis: int) -> Any:
+        """Of the rows (axis 0) or the columns (axis 1), something to index by number; None where they have none."""
+        return None
+
+    def to_frame(self, values: Array) -> Any:
+        """A data frame: of polars where that came in, else of pandas."""
+        return self.table(values)
+
+    def to_pandas(self, values: Array) -> Any:
+        """A pandas frame, whatever came in."""
+        return self.table(values)
+
+    def to_xarray(self, values: Array) -> Any:
+        """An xarray.DataArray, whatever came in."""
+        return needed("xarray").DataArray(self.to_pandas(values))
+
+
+@dataclass(frozen=True)
+class NoFrame(Frame):
+    """Of an array: rows and columns are numbered."""
+
+    def table(self, values: Array) -> Any:
+        """A pandas frame, the usual table."""
+        return needed("pandas").DataFrame(values)
+
+
+@dataclass(frozen=True)
+class PandasFrame(Frame):
+    """Index and columns of a pandas frame, whatever levels they have."""
+
+    index: Any
+    columns: Any
+
+    def names(self, axis: int) -> Any:
+        """Those of the frame."""
+        return (self.index, self.columns)[axis]
+
+    def table(self, values: Array) -> Any:
+        """A frame with this index and these columns."""
+        return needed("pandas").DataFrame(values, index=self.index, columns=self.columns)
+
+
+@dataclass(frozen=True)
+class PolarsFrame(Frame):
+    """The columns of a polars frame, which has no index."""
+
+    columns: tuple[str, ...]
+
+    def names(self, axis: int) -> Any:
+        """Of columns only."""
+        return self.columns if axis else None
+
+    def table(self, values: Array) -> Any:
+        """A frame with these columns."""
+        return needed("polars").DataFrame(values, schema=list(self.columns))
+
+    def to_pandas(self, values: Array) -> Any:
+        """With these columns, and rows that are numbered."""
+        return needed("pandas").DataFrame(values, columns=list(self.columns))
+
+
+@dataclass(frozen=True)
+class XarrayFrame(Frame):
+    """Dimensions, coordinates, name and attributes of an xarray.DataArray."""
+
+    dims: tuple[Any, ...]
+    coords: Any
+    name: Any = None
+    attrs: Mapping[Any, Any] = field(default_factory=dict)
+
+    def names(self, axis: int) -> Any:
+        """The coordinates along a dimension."""
+        dimension = self.dims[axis]
+        return self.coords[dimension].values if dimension in self.coords else None
+
+    def table(self, values: Array) -> Any:
+        """A DataArray with these dimensions and coordinates."""
+        return needed("xarray").DataArray(
+            values, coords=self.coords, dims=self.dims, name=self.name, attrs=dict(self.attrs)
+        )
+
+    def to_frame(self, values: Array) -> Any:
+        """The first dimension is the index, the second the columns."""
+        return self.table(values).to_pandas()
+
+    def to_pandas(self, values: Array) -> Any:
+        """The first dimension is the index, the second the columns."""
+        return self.table(values).to_pandas()
+
+    def to_xarray(self, values: Array) -> Any:
+        """As it came."""
+        return self.table(values)

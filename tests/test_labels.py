@@ -1,0 +1,253 @@
+"""Tables in, tables out: names of rows and columns survive, dates and words never become numbers."""
+
+from __future__ import annotations
+
+import datetime
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import rankwolf as rw
+
+pd = pytest.importorskip("pandas")
+NAMES = list("abcdefgh")
+
+
+def numbers():
+    """Rank 2, noise, one outlier, one gap."""
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 8)) + 0.05 * rng.standard_normal((60, 8))
+    data[3, 4] += 10.0
+    data[5, 6] = np.nan
+    return data
+
+
+def frame():
+    return pd.DataFrame(numbers(), index=pd.date_range("2020-01-01", periods=60, name="day"), columns=NAMES)
+
+
+def test_pandas_comes_back_as_pandas():
+    table = frame()
+    fit = rw.decompose(table, rng=0)
+    for part in (fit.low_rank, fit.sparse, fit.refit().low_rank, fit.refit().sparse):
+        made = part.to_frame()
+        assert made.index.equals(table.index) and made.columns.equals(table.columns)
+        np.testing.assert_array_equal(made.to_numpy(), np.asarray(part))
+    assert fit.sparse.to_frame().loc["2020-01-04", "e"] > 8.0
+    # A wide table is turned on the way to the solver and back.
+    assert rw.decompose(table.T, rng=0).low_rank.to_frame().index.tolist() == NAMES
+
+
+def test_polars_comes_back_as_polars():
+    pl = pytest.importorskip("polars")
+    table = pl.DataFrame(numbers(), schema=NAMES).with_columns(flag=pl.col("a") > 0, whole=pl.lit(3))
+    fit = rw.decompose(table, rng=0)
+    made = fit.low_rank.to_frame()
+    assert isinstance(made, pl.DataFrame)
+    assert made.columns == [*NAMES, "flag", "whole"]
+    np.testing.assert_array_equal(made.to_numpy(), np.asarray(fit.low_rank))
+
+
+def test_xarray_keeps_dimensions_and_coordinates():
+    xr = pytest.importorskip("xarray")
+    days = pd.date_range("2020-01-01", periods=60)
+    coords = {"time": days, "sensor": NAMES, "height": ("sensor", np.arange(8.0))}
+    array = xr.DataArray(numbers(), coords, ("time", "sensor"), "temperature", {"units": "K"})
+    low_rank, sparse = rw.decompose(array, rng=0)
+    for part in (low_rank, sparse):
+        made = part.to_xarray()
+        assert made.dims == ("time", "sensor")
+        assert set(made.coords) == {"time", "sensor", "height"}
+        assert made.name == "temperature" and made.attrs == {"units": "K"}
+        np.testing.assert_array_equal(made.values, np.asarray(part))
+    assert low_rank.to_frame().index.name == "time"
+    assert (array - low_rank).dims == ("time", "sensor")
+    stacked = xr.DataArray(numbers().reshape(60, 2, 4), dims=("time", "y", "x"))
+    with pytest.raises(ValueError, match=r"two-dimensional.*'time', 'y', 'x'.*stack"):
+        rw.decompose(stacked)
+    back = rw.decompose(stacked.stack(pixel=("y", "x")), rng=0).low_rank.to_xarray().unstack("pixel")
+    assert back.sizes == {"time": 60, "y": 2, "x": 4}
+    with pytest.raises(ValueError, match="'temperature'"):
+        rw.decompose(array.to_dataset())
+
+
+def test_xarray_on_dask_stays_there():
+    xr, da = pytest.importorskip("xarray"), pytest.importorskip("dask.array")
+    import dask
+
+    array = xr.DataArray(da.from_array(np.nan_to_num(numbers()), chunks=(20, 8)), dims=("time", "sensor"))
+    with dask.config.set(scheduler="synchronous"):
+        fit = rw.decompose(array, rng=0, delta=0.01)
+        assert type(fit.source).__name__ == "OnDask"
+        assert fit.low_rank.to_xarray().dims == ("time", "sensor")
+
+
+def test_tables_of_arrow_and_of_odd_types():
+    pa = pytest.importorskip("pyarrow")
+    plain = np.asarray(rw.decompose(frame(), rng=0).low_rank)
+    tables = [frame().convert_dtypes(), frame().astype(object), frame().astype("Float64"), pa.table(frame())]
+    for table in tables:
+        fit = rw.decompose(table, rng=0)
+        np.testing.assert_array_equal(np.asarray(fit.low_rank), plain)
+        assert fit.low_rank.to_frame().columns.tolist()[:8] == NAMES
+
+
+def test_parts_behave_like_matrices():
+    data = numbers()
+    fit = rw.decompose(frame(), rng=0)
+    low_rank, sparse = fit
+    assert low_rank is fit.low_rank and sparse is fit.sparse
+    dense, rest = np.asarray(low_rank), np.asarray(sparse)
+    for part, array in ((low_rank, dense), (sparse, rest)):
+        assert len(part) == 60 and part.ndim == 2 and part.size == 480
+        np.testing.assert_array_equal(part.toarray(), array)
+        np.testing.assert_array_equal(pd.DataFrame(part).to_numpy(), array)
+        np.testing.assert_allclose(np.array(list(part)), array, atol=1e-12)
+        np.testing.assert_array_equal(np.abs(part), np.abs(array))
+        np.testing.assert_array_equal(abs(part), np.abs(array))
+        np.testing.assert_array_equal(-part, -array)
+        np.testing.assert_array_equal(2.0 * part / 4.0, array / 2.0)
+        assert np.sum(part) == np.sum(array)
+        np.testing.assert_allclose(np.ones(60) @ part, array.sum(axis=0), atol=1e-10)
+        np.testing.assert_allclose(part @ np.ones(8), array.sum(axis=1), atol=1e-10)
+        assert part == part and len({part, part}) == 1
+    np.testing.assert_array_equal(low_rank + sparse, dense + rest)
+    np.testing.assert_array_equal(sparse + low_rank, dense + rest)
+    np.testing.assert_array_equal(data - low_rank - sparse, data - dense - rest)
+    left = frame() - low_rank
+    assert isinstance(left, pd.DataFrame) and left.columns.tolist() == NAMES
+    np.testing.assert_array_equal((low_rank - frame()).to_numpy(), dense - data)
+    # The product of factors, without the dense matrix.
+    np.testing.assert_allclose(np.matmul(np.eye(60), low_rank), dense, atol=1e-12)
+
+
+def odd_columns():
+    return {
+        "when": (pd.date_range("2021", periods=60), "dates (datetime64"),
+        "took": (pd.to_timedelta(np.arange(60), unit="s"), "durations (timedelta64"),
+        "city": ("Rome", "words ("),
+        "kind": (pd.Categorical(["u"] * 60), "categories (category)"),
+        "born": ([datetime.date(2020, 1, 1)] * 60, "dates (date)"),
+        "mixed": ([1.5] * 59 + ["x"], "words ('x')"),
+        "month": (pd.period_range("2020", periods=60, freq="M"), "the type period"),
+        "wave": (1j, "complex numbers"),
+    }
+
+
+@pytest.mark.parametrize("name", list(odd_columns()))
+def test_what_is_no_number_is_an_error_that_names_the_column(name):
+    values, words = odd_columns()[name]
+    table = frame()
+    table[name] = values
+    for call, where in ((rw.decompose, "decompose"), (rw.select_delta, "select_delta")):
+        with pytest.raises(ValueError) as caught:
+            call(table)
+        assert f"The 'X' parameter of {where} must be a table of numbers in every column. Got {words}" in str(
+            caught.value
+        )
+        assert f"in column '{name}' instead" in str(caught.value)
+        assert "columns='numeric'" in str(caught.value)
+    with pytest.raises(ValueError, match=f"in column '{name}'"):
+        rw.RobustPCA().fit(table)
+    assert rw.decompose(table, columns="numeric", rng=0).low_rank.to_frame().columns.tolist() == NAMES
+
+
+def test_dates_alone_are_not_nanoseconds():
+    days = pd.date_range("2020", periods=9)
+    for table in (pd.DataFrame({"a": days, "b": days}), pd.DataFrame({"a": days - days[0]})):
+        for fit in (rw.decompose, rw.RobustPCA().fit):
+            with pytest.raises(ValueError, match="in column 'a'"):
+                fit(table)
+    with pytest.raises(ValueError, match=r"datetime64"):
+        rw.decompose(np.array([days, days]))
+
+
+def test_dates_of_polars_are_an_error_too():
+    pl = pytest.importorskip("polars")
+    table = pl.DataFrame(np.nan_to_num(numbers()), schema=NAMES).with_columns(
+        day=pl.lit(datetime.date(2020, 1, 1)), took=pl.lit(datetime.timedelta(1)), city=pl.lit("Rome")
+    )
+    message = r"dates \(Date\) in column 'day', durations \(.*\) in column 'took', words \(String\) in column 'city'"
+    with pytest.raises(ValueError, match=message):
+        rw.decompose(table)
+    assert rw.decompose(table, columns="numeric", rng=0).low_rank.to_frame().columns == NAMES
+    with pytest.raises(ValueError, match=r"X\.collect\(\)"):
+        rw.decompose(table.lazy())
+
+
+def test_columns_are_chosen():
+    table = frame()
+    chosen = rw.decompose(table, columns=["c", "a", "b"], rng=0).low_rank.to_frame()
+    assert chosen.columns.tolist() == ["c", "a", "b"]
+    for columns, words in (
+        (["nope"], "Got the name 'nope'"),
+        ("a", "'all', 'numeric', or a list of names"),
+        ([], "Got none"),
+        (3, "'all', 'numeric', or a list of names"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            rw.decompose(table, columns=columns)
+    with pytest.raises(ValueError, match="without names of columns"):
+        rw.decompose(numbers(), columns="numeric")
+    twice = pd.concat([table, table[["a"]]], axis=1)  # two columns of one name
+    assert rw.decompose(twice, rng=0).low_rank.to_frame().columns.tolist() == [*NAMES, "a"]
+
+
+def test_arrays_have_numbered_tables():
+    fit = rw.decompose(numbers(), rng=0)
+    assert fit.low_rank.to_frame().columns.tolist() == list(range(8))
+    assert fit.sparse.to_frame().shape == (60, 8)
+
+
+def test_a_tensor_of_torch_is_taken():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    plain = np.asarray(rw.decompose(numbers(), rng=0).low_rank)
+    for tensor in (torch.tensor(numbers()), torch.tensor(numbers(), requires_grad=True)):
+        np.testing.assert_array_equal(np.asarray(rw.decompose(tensor, rng=0).low_rank), plain)
+        assert rw.RobustPCA(random_state=0).fit(tensor).n_components_ == 2
+
+
+def test_what_looks_like_a_tensor_is_asked_where_it_is():
+    """The same way without torch: a class of that name, which has what a tensor has."""
+
+    class Tensor:
+        def __init__(self, device):
+            self.device = type("device", (), {"type": device, "__str__": lambda self: self.type})()
+
+        def detach(self):
+            return numbers()
+
+    Tensor.__module__ = "torch"
+    plain = np.asarray(rw.decompose(numbers(), rng=0).low_rank)
+    np.testing.assert_array_equal(np.asarray(rw.decompose(Tensor("cpu"), rng=0).low_rank), plain)
+    with pytest.raises(ValueError, match=r"a tensor on the CPU. Got one on cuda instead. Give X.cpu\(\)"):
+        rw.decompose(Tensor("cuda"))
+
+
+def test_no_library_of_tables_is_imported_for_an_array():
+    code = (
+        "import sys, numpy as np, rankwolf as rw; rw.decompose(np.eye(5), max_iter=2);"
+        "print([m for m in ('pandas', 'polars', 'xarray', 'pyarrow', 'torch', 'IPython') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_library_that_is_missing_is_named_with_its_remedy():
+    code = (
+        "import sys; sys.modules['pandas'] = None; sys.modules['xarray'] = None\n"
+        "import numpy as np, rankwolf as rw\n"
+        "L = rw.LowRank.zeros((2, 3))\n"
+        "for make in (L.to_frame, L.to_xarray):\n"
+        "    try: make()\n"
+        "    except ModuleNotFoundError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "This needs the package 'pandas'. Install it with: pip install 'rankwolf[io]'",
+        "This needs the package 'xarray'. Install it with: pip install xarray",
+    ]
