@@ -224,7 +224,16 @@ def test_completion_in_bash(capsys):
         return done.stdout.split()
 
     assert complete("dec") == ["decompose"]
-    assert complete("") == ["demo", "separate", "decompose", "path", "score", "completion", "--help", "--version"]
+    assert complete("") == [
+        "demo",
+        "separate",
+        "decompose",
+        "path",
+        "score",
+        "completion",
+        "--help",
+        "--version",
+    ]
     assert complete("decompose", "--max-") == ["--max-memory", "--max-seconds", "--max-iter"]
     assert complete("decompose", "--implicit", "") == ["missing", "zeros"]
     assert complete("decompose", "--format", "xl") == ["xlsx"]
