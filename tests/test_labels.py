@@ -112,13 +112,16 @@ def test_parts_behave_like_matrices():
         assert np.sum(part) == np.sum(array)
         np.testing.assert_allclose(np.ones(60) @ part, array.sum(axis=0), atol=1e-10)
         np.testing.assert_allclose(part @ np.ones(8), array.sum(axis=1), atol=1e-10)
-        assert part == part and len({part, part}) == 1
+        np.testing.assert_array_equal(part != 0, array != 0)
+        np.testing.assert_array_equal(part**2 >= 1.0, array**2 >= 1.0)
+        assert len({part, part}) == 1
     np.testing.assert_array_equal(low_rank + sparse, dense + rest)
     np.testing.assert_array_equal(sparse + low_rank, dense + rest)
     np.testing.assert_array_equal(data - low_rank - sparse, data - dense - rest)
     left = frame() - low_rank
     assert isinstance(left, pd.DataFrame) and left.columns.tolist() == NAMES
     np.testing.assert_array_equal((low_rank - frame()).to_numpy(), dense - data)
+    assert fit != rw.decompose(frame(), rng=0)  # results are compared by identity
     # The product of factors, without the dense matrix.
     np.testing.assert_allclose(np.matmul(np.eye(60), low_rank), dense, atol=1e-12)
 

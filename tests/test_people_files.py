@@ -166,6 +166,11 @@ def test_columns_are_chosen_in_every_kind_of_table(tmp_path):
         np.testing.assert_allclose(matrix.values, table()[["c", "Größe"]], rtol=1e-14)
         with pytest.raises(ValueError, match=r"no column 'nope'. It has 'day', 'Größe', 'b', 'c'"):
             read_matrix(tmp_path / name, options=TableOptions(columns=["nope"]))
+    np.savetxt(tmp_path / "a.txt", table().iloc[:, 1:])  # without a heading: by number
+    matrix = read_matrix(tmp_path / "a.txt", options=TableOptions("1", columns=["2", "column 0"]))
+    np.testing.assert_allclose(matrix.values, table()[["c", "Größe"]], rtol=1e-14)
+    with pytest.raises(ValueError, match=r"no column 'column 3'. It has 'column 0', 'column 1', 'column 2'"):
+        read_matrix(tmp_path / "a.txt", options=TableOptions(drop=["3"]))
     np.save(tmp_path / "a.npy", np.eye(3))
     with pytest.raises(ValueError, match="--columns is for tables with names, and a NumPy array has none"):
         read_matrix(tmp_path / "a.npy", options=TableOptions(columns=["a"]))

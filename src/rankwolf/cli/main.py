@@ -49,6 +49,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong in one line and where help is; exit code 2."""
+        if message.endswith("required: INPUT"):
+            message += " (options with several words, such as --drop, take all that follow: give INPUT first)"
         self.exit(BAD_INPUT, f"{self.prog}: error: {one_line(message)}. See '{self.prog} --help'.\n")
 
 

@@ -69,21 +69,22 @@ class TableOptions:
         return [number for word in self.missing if (number := number_of(word, ".")) is not None]
 
 
-def find_column(address: Address, names: Sequence[str], wanted: str) -> int:
-    """The number of a column."""
+def find_column(address: Address, names: Sequence[str], wanted: str, named: bool = True) -> int:
+    """The number of a column; of a table without a heading, ``2`` and ``column 2`` are the third."""
+    if not named and wanted.isdecimal():
+        wanted = f"column {wanted}"
     if wanted in names:
         return list(names).index(wanted)
     shown = ", ".join(repr(name) for name in names[:8])
-    raise address.bad(f"it has no column {wanted!r}. It has {shown or 'no names'}.")
+    raise address.bad(f"it has no column {wanted!r}. It has {shown}{', …' if len(names) > 8 else ''}.")
 
 
 def kept_columns(
     address: Address, names: Sequence[str], index: Sequence[int], options: TableOptions, named: bool = True
 ) -> list[int]:
     """The numbers of the columns that are part of the matrix, in the order of the file or of ``--columns``."""
-    known = names if named else []
-    left_out = {find_column(address, known, name) for name in options.drop} | set(index)
-    wanted = [find_column(address, known, name) for name in options.columns] or range(len(names))
+    left_out = {find_column(address, names, name, named) for name in options.drop} | set(index)
+    wanted = [find_column(address, names, name, named) for name in options.columns] or range(len(names))
     kept = [number for number in dict.fromkeys(wanted) if number not in left_out]
     if not kept:
         raise address.bad("no column of numbers is left.")

@@ -111,7 +111,7 @@ def _matrix(address: Address, options: TableOptions, rows: list[list[Any]]) -> L
         raise address.bad("it has no rows below its heading.")
     first = [_word(value) for value in body[0]]
     names = heading(address, words if has_header else None, first)
-    index = index_column(address, names if has_header else [], first, options.index)
+    index = index_column(address, names, first, options.index, named=has_header)
     kept = kept_columns(address, names, index, options, named=has_header)
     missing = MISSING | {word.strip().lower() for word in options.missing}
     values = np.empty((len(body), len(kept)))

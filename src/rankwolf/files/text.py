@@ -46,7 +46,7 @@ def read_text(address: Address, budget: Budget, options: TableOptions, kind: str
         dialect = find_dialect(_sample(address, file), usual, options.decimal)
         top = _top(address, file, dialect, options.header)
         names = heading(address, top.header, top.row)
-        index = index_column(address, names if top.header else [], top.row, options.index)
+        index = index_column(address, names, top.row, options.index, named=top.header is not None)
         kept = kept_columns(address, names, index, options, named=top.header is not None)
         file.seek(top.place)
         frame = pd.read_csv(
@@ -166,13 +166,13 @@ def heading(address: Address, header: list[str] | None, row: list[str]) -> list[
     return header
 
 
-def index_column(address: Address, names: list[str], row: list[str], wanted: str) -> list[int]:
+def index_column(address: Address, names: list[str], row: list[str], wanted: str, named: bool) -> list[int]:
     """The number of the index column, in a list that is empty where there is none."""
     if wanted == "none":
         return []
     if wanted != "auto":
-        return [find_column(address, names, wanted)]
-    nameless = bool(names) and names[0].strip().lower() in INDEX_NAMES
+        return [find_column(address, names, wanted, named)]
+    nameless = named and names[0].strip().lower() in INDEX_NAMES
     return [0] if len(row) > 1 and (nameless or not looks_like_number(row[0])) else []
 
 

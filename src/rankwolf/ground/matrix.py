@@ -31,8 +31,8 @@ def split_key(key: RowKey | tuple[RowKey, ColumnKey]) -> tuple[RowKey, ColumnKey
 class Matrix(ABC):
     """What NumPy, pandas and people ask of a matrix; L and S are such.
 
-    ``len`` and a loop go over the rows. Sums, products entry by entry and NumPy's functions make the dense array first,
-    m·n numbers, and give one back. ``frame`` is the table that the data came in as, where it was one.
+    ``len`` and a loop go over the rows. Sums, products and comparisons entry by entry and NumPy's functions make the
+    dense array first, m·n numbers, and give one back. ``frame`` is the table that the data was, if any.
     """
 
     frame: Frame | None = None
@@ -126,6 +126,30 @@ class Matrix(ABC):
 
     def __truediv__(self, other: Any) -> Any:
         return self._combined(operator.truediv, self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._combined(operator.truediv, other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        return self._combined(operator.pow, self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._combined(operator.lt, self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return self._combined(operator.le, self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._combined(operator.gt, self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._combined(operator.ge, self, other)
+
+    def __eq__(self, other: Any) -> Any:  # type: ignore[override]
+        return self._combined(operator.eq, self, other)
+
+    def __ne__(self, other: Any) -> Any:  # type: ignore[override]
+        return self._combined(operator.ne, self, other)
 
     def __neg__(self) -> Array:
         return -self.toarray()

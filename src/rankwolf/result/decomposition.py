@@ -86,7 +86,7 @@ class Record:
     """From the disk, so far; 0 for data in memory."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Decomposition:
     """M ≈ L + S, with a bound on how far the pair is from the optimum.
 
