@@ -145,10 +145,10 @@ class Matrix(ABC):
     def __ge__(self, other: Any) -> Any:
         return self._combined(operator.ge, self, other)
 
-    def __eq__(self, other: Any) -> Any:  # type: ignore[override]
+    def __eq__(self, other: Any) -> Any:
         return self._combined(operator.eq, self, other)
 
-    def __ne__(self, other: Any) -> Any:  # type: ignore[override]
+    def __ne__(self, other: Any) -> Any:
         return self._combined(operator.ne, self, other)
 
     def __neg__(self) -> Array:
