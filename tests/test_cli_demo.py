@@ -93,7 +93,7 @@ def test_demo_json_is_one_object_and_quiet_is_nothing(tmp_path, capfd):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["demo", "--frames", "0"], "The 'n_frames' parameter of Scene must be at least 1. Got 0 instead."),
+        (["demo", "--frames", "0"], "--frames must be at least 1. Got 0 instead."),
         (["demo", "--frames", "many"], "argument --frames: invalid int value: 'many'"),
         (["demo", "--fram", "3"], "unrecognized arguments: --fram 3"),
         (["demo", "-o", "no/such/folder"], "The folder 'no/such' does not exist. Make it first."),

@@ -84,6 +84,54 @@ def test_xarray_on_dask_stays_there():
         assert fit.low_rank.to_xarray().dims == ("time", "sensor")
 
 
+def test_names_are_saved_with_a_result(tmp_path):
+    xr, pl = pytest.importorskip("xarray"), pytest.importorskip("polars")
+    table = frame()
+    several = table.set_axis(pd.MultiIndex.from_product([range(6), range(10)]))
+    arrays = {"day": table.index, "number": np.arange(8)}
+    for data in (
+        table,
+        table.reset_index(drop=True),
+        several,
+        pl.DataFrame(np.nan_to_num(numbers()), schema=NAMES),
+    ):
+        fit = rw.decompose(data, rng=0)
+        fit.save(tmp_path / "fit.npz")
+        again = rw.load(tmp_path / "fit.npz")
+        made, expected = again.sparse.to_frame(), fit.sparse.to_frame()
+        assert list(made.columns) == list(expected.columns) and type(made) is type(expected)
+        if data is table:
+            assert made.index.equals(expected.index)
+        if data is several:
+            assert made.index[11] == "(1, 1)"
+    fit = rw.decompose(xr.DataArray(numbers(), arrays, ("day", "number")), rng=0)
+    fit.save(tmp_path / "fit.npz", with_sparse=False)
+    made = rw.load(tmp_path / "fit.npz").low_rank.to_xarray()
+    assert made.dims == ("day", "number") and (made["day"].values == table.index.values).all()
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ("[]", "are none"),
+        ('{"library": "os"}', "are none"),
+        ('{"library": "pandas", "rows": {"names": ["a"]}}', "names are not 30"),
+        ('{"library": "pandas", "rows": {"names": 3}}', "names are not 30"),
+        ('{"library": "pandas", "columns": {"names": [[], [], [], []]}}', "not words or numbers"),
+        ('{"library": "pandas", "columns": {"dates": true, "names": ["x", "x", "x", "x"]}}', "damaged"),
+        ('{"library": "xarray", "dims": ["a"]}', "not two"),
+        ("nonsense", "damaged"),
+    ],
+)
+def test_names_from_strangers(labels, words, tmp_path):
+    rw.decompose(np.eye(30, 4), delta=0.1, rng=0).save(tmp_path / "a.npz")
+    with np.load(tmp_path / "a.npz") as file:
+        parts = dict(file)
+    np.savez(tmp_path / "b.npz", **{**parts, "labels": labels})
+    with pytest.raises(ValueError, match=words):
+        rw.load(tmp_path / "b.npz")
+
+
 def test_tables_of_arrow_and_of_odd_types():
     pa = pytest.importorskip("pyarrow")
     plain = np.asarray(rw.decompose(frame(), rng=0).low_rank)

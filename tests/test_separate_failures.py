@@ -48,7 +48,7 @@ def test_words_that_are_no_size(text):
         (["--delta", "-1"], "delta"),
         (["--method", "magic"], "method"),
         (["--max-memory", "much"], "--max-memory"),
-        (["--threads", "0"], "n_threads"),
+        (["--threads", "0"], "--threads must be a whole number"),
         (["--mask", "nowhere.png"], "nowhere.png"),
     ],
 )

@@ -6,21 +6,19 @@ import re
 
 from rankwolf.ground.complaints import BadParameterError
 
-# Options that are not called like the parameter.
-OPTIONS = {"n_threads": "--threads", "rng": "--seed"}
+# What a user types for a parameter; where it has no option, the library's own words stay.
+OPTIONS = {"n_threads": "--threads", "rng": "--seed", "n_frames": "--frames"} | {
+    name: "--" + name.replace("_", "-")
+    for name in (
+        "checkpoint", "checkpoint_every", "delta", "deltas", "implicit", "lambdas", "max_iter", "max_memory",
+        "max_rank", "max_seconds", "method", "noise", "start", "tol",
+    )
+}  # fmt: skip
 # Parameters whose names are no words of ordinary prose.
 _PARAMETERS = re.compile(
-    r"(?<![\w'-])(delta|lambdas|radii|tol|max_iter|max_seconds|n_threads|max_memory|checkpoint_every)(?:=|(?!\w))"
+    r"(?<![\w'-])(delta|deltas|lambdas|tol|max_iter|max_rank|max_seconds|n_threads|max_memory|checkpoint_every)"
+    r"(?:=|(?!\w))"
 )
-
-
-def option_of(parameter: str) -> str:
-    """What a user types for a parameter.
-
-    >>> option_of("n_threads"), option_of("max_seconds")
-    ('--threads', '--max-seconds')
-    """
-    return OPTIONS.get(parameter, "--" + parameter.replace("_", "-"))
 
 
 def in_options(text: str) -> str:
@@ -30,10 +28,14 @@ def in_options(text: str) -> str:
     'Raise --max-seconds or --tol.'
     """
     text = text.replace(" (max_memory)", "")
-    return _PARAMETERS.sub(lambda found: option_of(found[1]), text)
+    return _PARAMETERS.sub(lambda found: OPTIONS[found[1]], text)
 
 
 def complaint(error: BadParameterError) -> str:
-    """A complaint about a parameter as one about the option or the input."""
-    subject = "The input" if error.name in ("X", "path") else option_of(error.name)
-    return f"{subject} {in_options(error.words)}"
+    """A complaint about a parameter as one about the option or the input.
+
+    >>> complaint(BadParameterError("n_threads", "decompose", "must be a whole number. Got 0.5 instead."))
+    '--threads must be a whole number. Got 0.5 instead.'
+    """
+    subject = "The input" if error.name in ("X", "path") else OPTIONS.get(error.name)
+    return in_options(str(error) if subject is None else f"{subject} {error.words}")

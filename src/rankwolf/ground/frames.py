@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
 
@@ -84,7 +86,7 @@ class PolarsFrame(Frame):
 
 @dataclass(frozen=True)
 class XarrayFrame(Frame):
-    """Dimensions, coordinates, name and attributes of an xarray.DataArray."""
+    """Dimensions, coordinates, name and attributes of an xarray.DataArray; coordinates are xarray's, or lists."""
 
     dims: tuple[Any, ...]
     coords: Any
@@ -94,7 +96,10 @@ class XarrayFrame(Frame):
     def names(self, axis: int) -> Any:
         """The coordinates along a dimension."""
         dimension = self.dims[axis]
-        return self.coords[dimension].values if dimension in self.coords else None
+        if dimension not in self.coords:
+            return None
+        found = self.coords[dimension]
+        return found if isinstance(found, list | np.ndarray) else found.values
 
     def table(self, values: Array) -> Any:
         """A DataArray with these dimensions and coordinates."""

@@ -22,6 +22,7 @@ from rankwolf.ground.low_rank import LowRank
 from rankwolf.ground.whole import Name, whole
 from rankwolf.problem import FORMS
 from rankwolf.result.decomposition import Decomposition, Record, Status
+from rankwolf.result.labels import pack, unpack
 from rankwolf.result.sparse_part import SparsePart, StoredSparse, UnsavedSparse
 
 FORMAT = 2
@@ -57,7 +58,7 @@ def save(fit: Decomposition, path: Name, with_sparse: bool) -> None:
         arrays |= dict(zip(SPARSE, (sparse.data, sparse.indices, sparse.indptr), strict=True))
     arrays |= {name: getattr(fit.low_rank, name) for name in FACTORS}
     with whole(path) as temporary:
-        write_npz(temporary, {**arrays, "settings": json.dumps(settings)})
+        write_npz(temporary, {**arrays, "labels": pack(fit.low_rank.frame), "settings": json.dumps(settings)})
 
 
 def load(path: str | os.PathLike[str], *, max_memory: int | str | None = None) -> Decomposition:
@@ -66,7 +67,8 @@ def load(path: str | os.PathLike[str], *, max_memory: int | str | None = None) -
     Only what a result consists of is read, after the sizes that the file claims have been held against ``max_memory``
     (bytes, or words such as "2GB"; default: three quarters of what the machine has free, and no implausible growth).
     Then the contents are checked: factors are finite real numbers of shapes that fit together, singular values and the
-    gap are not negative, indices of S lie inside it. What is *not* checked is whether the result is a good one.
+    gap are not negative, indices of S lie inside it, names of rows and columns are words, numbers or dates and as many
+    as there are. What is *not* checked is whether the result is a good one.
 
     >>> import tempfile, numpy as np, rankwolf as rw
     >>> fit = rw.decompose(np.eye(30) + 1.0, delta=0.05, rng=0)
@@ -84,10 +86,12 @@ def load(path: str | os.PathLike[str], *, max_memory: int | str | None = None) -
 
 def _decomposition(archive: Archive) -> Decomposition:
     names = [f.name for f in fields(Record) if f"{HISTORY}{f.name}" in archive.names]
-    archive.check_sizes([*FACTORS, *SPARSE, "settings", *(HISTORY + name for name in names)])
+    archive.check_sizes([*FACTORS, *SPARSE, "settings", "labels", *(HISTORY + name for name in names)])
     settings = _Settings(json.loads(archive.word("settings")))
     settings.get("format", lambda found: found == FORMAT)
     low_rank = _low_rank(archive)
+    if "labels" in archive.names:  # older files have none
+        low_rank = low_rank.labelled(unpack(archive.word("labels"), low_rank.shape))
     return Decomposition(
         low_rank=low_rank,
         sparse=_sparse(archive, low_rank, settings),
@@ -125,7 +129,7 @@ def _sparse(archive: Archive, low_rank: LowRank, settings: _Settings) -> SparseP
     m, n = low_rank.shape
     if SPARSE[0] not in archive.names:
         nonzeros = settings.get("nonzeros", lambda found: _is_count(found) and found <= m * n)
-        return UnsavedSparse((m, n), low_rank.dtype, nonzeros)
+        return UnsavedSparse((m, n), low_rank.dtype, nonzeros, low_rank.frame)
     data, indices, pointers = (
         archive.array(name, 1, kinds) for name, kinds in zip(SPARSE, ("fc", "i", "i"), strict=True)
     )
@@ -135,7 +139,7 @@ def _sparse(archive: Archive, low_rank: LowRank, settings: _Settings) -> SparseP
         raise ValueError("S is not finite")
     matrix = scipy.sparse.csr_array((data, indices, pointers), shape=(m, n))
     matrix.check_format(full_check=True)  # a bad index would segfault a product
-    return StoredSparse(matrix)
+    return StoredSparse(matrix, low_rank.frame)
 
 
 def _history(archive: Archive, names: list[str]) -> tuple[Record, ...]:

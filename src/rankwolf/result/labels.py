@@ -1,0 +1,72 @@
+"""Names of rows and columns in the file of a result: JSON, so that a stranger can write only words and numbers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from rankwolf.ground.frames import Frame, PandasFrame, PolarsFrame, XarrayFrame
+
+# Characters that names may take in a file; a table with more of them is saved without.
+MOST_TEXT = 2**24
+LIBRARIES = ("pandas", "polars", "xarray")
+
+
+def pack(frame: Frame | None) -> str:
+    """The names of a table as text; empty where there are none, or too many. Levels of an index become one word."""
+    if frame is None:
+        return ""
+    lines = [_plain(frame.names(axis)) for axis in (0, 1)]
+    content: dict[str, Any] = {"library": "pandas", "rows": lines[0], "columns": lines[1]}
+    if isinstance(frame, PolarsFrame):
+        content["library"] = "polars"
+    elif isinstance(frame, XarrayFrame):
+        content |= {"library": "xarray", "dims": [str(name) for name in frame.dims]}
+    text = json.dumps(content, ensure_ascii=False)
+    return text if len(text) <= MOST_TEXT else ""
+
+
+def unpack(text: str, shape: tuple[int, int]) -> Frame | None:
+    """The names again; a ValueError where they do not fit a matrix of that shape."""
+    if not text:
+        return None
+    content = json.loads(text)
+    if not isinstance(content, dict) or content.get("library") not in LIBRARIES:
+        raise ValueError("its names of rows and columns are none")
+    rows, columns = (
+        _names(content.get(name), length) for name, length in zip(("rows", "columns"), shape, strict=True)
+    )
+    if content["library"] == "polars" and columns is not None:
+        return PolarsFrame(tuple(str(name) for name in columns))
+    if content["library"] == "xarray":
+        dims = content.get("dims")
+        if not isinstance(dims, list) or len(dims) != 2 or not all(isinstance(name, str) for name in dims):
+            raise ValueError("its names of dimensions are not two")
+        coords = {name: line for name, line in zip(dims, (rows, columns), strict=True) if line is not None}
+        return XarrayFrame(tuple(dims), coords)
+    return PandasFrame(rows, columns)
+
+
+def _plain(names: Any) -> dict[str, Any] | None:
+    """Names as words and numbers, and whether they are dates."""
+    if names is None:
+        return None
+    array = np.asarray(names)
+    if array.dtype.kind == "M":
+        return {"dates": True, "names": array.astype("M8[ns]").astype(str).tolist()}
+    if array.ndim == 1 and array.dtype.kind in "iufb":
+        return {"dates": False, "names": array.tolist()}
+    return {"dates": False, "names": [str(name) for name in names]}
+
+
+def _names(found: Any, length: int) -> Any:
+    if found is None:
+        return None
+    names = found.get("names") if isinstance(found, dict) else None
+    if not isinstance(names, list) or len(names) != length:
+        raise ValueError(f"its names are not {length}, one for each line")
+    if not all(isinstance(name, str | int | float) for name in names):
+        raise ValueError("its names are not words or numbers")
+    return np.array(names, "M8[ns]") if found.get("dates") is True else names
