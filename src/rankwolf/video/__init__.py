@@ -3,13 +3,13 @@
 For other people's code: :class:`Separator`, which separates a stream frame by frame, its ``LiveSettings``, and
 ``MaskRule``, how a mask is made.
 
-One file per noun: ``reading`` (where frames come from), ``stream`` (frames that come one by one), ``picture`` (a frame
-as a row of the matrix), ``store`` (the matrix, in memory or on disk), ``noise`` (weights from the data), ``mask`` (what
-moves), which is made of ``consensus`` (samples of each pixel's background), ``absorbed`` (objects that stay), ``light``
-(a change that is only another light) and ``tidy`` (from pixels to objects), ``drawing`` (a separated frame as
-pictures), ``writing`` (where they go), ``separation`` (all of it in order), ``summary`` (what it came to), ``model``
-(frames that a saved result has not seen), ``live`` (a model that keeps learning), ``scoring`` (against known masks),
-``scene`` (a video with known truth).
+One file per noun: ``reading`` (where frames come from), ``stream`` (frames that come one by one), ``picture`` (a
+frame as a row of the matrix), ``store`` (the matrix, in memory or on disk), ``noise`` (weights from the data),
+``mask`` (what moves), which is made of ``consensus`` (samples of each pixel's background), ``absorbed`` (objects that
+stay), ``light`` (a change that is only another light) and ``tidy`` (from pixels to objects), ``side_by_side``
+(threads), ``drawing`` (a separated frame as pictures), ``writing`` (where they go), ``separation`` (all of it in
+order), ``summary`` (what it came to), ``model`` (frames that a saved result has not seen), ``live`` (a model that
+keeps learning), ``scoring`` (against known masks), ``scene`` (a video with known truth).
 """
 
 from __future__ import annotations

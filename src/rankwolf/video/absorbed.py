@@ -27,6 +27,7 @@ from rankwolf.ground.arrays import Array
 from rankwolf.ground.once import computed_once
 from rankwolf.kernels.pictures import mark_differences, weighted_medians
 from rankwolf.video.light import LightTest
+from rankwolf.video.side_by_side import for_bands, for_each
 from rankwolf.video.tidy import Runs, dilate, drop_small, majority
 
 # So many pixels, spread over the picture, are enough for its gain.
@@ -77,31 +78,48 @@ class Scenery:
     stills: Array
 
     @classmethod
-    def learn(cls, rule: AbsorbedRule, count: int, look: Callable[[int], tuple[Array, Array]]) -> Scenery:
+    def learn(
+        cls, rule: AbsorbedRule, count: int, look: Callable[[int], tuple[Array, Array]], n_threads: int = 1
+    ) -> Scenery:
         """From ``count`` frames; ``look(n)`` gives (M − L, L) of the n-th, each (height, width, channels)."""
         first = look(0)[1]
         shape = first.shape
         lights, activity = np.empty((count, *shape), np.float16), np.empty((count, *shape[:2]), np.float16)
-        for n in range(count):
+
+        def collect(n: int) -> None:
             residual, lights[n] = look(n)
             activity[n] = np.abs(residual).max(axis=-1)
-        reference = _median(lights)
+
+        for_each(count, collect, n_threads)
+        reference, quiet = np.empty(shape, np.float32), np.empty(shape[:2], np.float32)
+
+        def summarise(rows: slice) -> None:
+            reference[rows] = np.median(lights[:, rows].astype(np.float32), axis=0)
+            quiet[rows] = np.quantile(activity[:, rows].astype(np.float32), 0.25, axis=0)
+
+        for_bands(shape[0], summarise, n_threads)
         measurable = (reference.min(axis=-1) > 20.0) & (reference.max(axis=-1) < 245.0)
         if np.count_nonzero(measurable) < 100:
             measurable = np.ones(shape[:2], np.bool_)
-        quiet = np.quantile(activity.astype(np.float32), 0.25, axis=0)
         level = rule.level + rule.activity_factor * scipy.ndimage.uniform_filter(quiet, 9, mode="nearest")
         still = cls(rule, reference, reference, measurable, level.astype(np.float32), np.empty(0))
-        for n in range(count):
+        side = 2 * int(max(shape) / 32) + 1
+
+        def even_out(n: int) -> None:
             lights[n] /= still.gain(lights[n])
-            activity[n] = scipy.ndimage.uniform_filter(
-                activity[n].astype(np.float32), 2 * int(max(shape) / 32) + 1
-            )
+            activity[n] = scipy.ndimage.uniform_filter(activity[n].astype(np.float32), side)
+
+        for_each(count, even_out, n_threads)
         picture = np.empty(shape, np.float32)
-        for row in range(shape[0]):
-            values = lights[:, row].reshape(count, -1).astype(np.float32)
-            weights = (rule.quiet + activity[:, row].astype(np.float32)) ** -rule.quiet_power
-            weighted_medians(values, np.repeat(weights, shape[2], axis=1), picture[row].reshape(-1))
+
+        def take_medians(rows: slice) -> None:
+            weights = (rule.quiet + activity[:, rows].astype(np.float32)) ** -rule.quiet_power
+            weights = np.repeat(weights.reshape(count, -1), shape[2], axis=1)
+            weighted_medians(
+                lights[:, rows].reshape(count, -1).astype(np.float32), weights, picture[rows].reshape(-1)
+            )
+
+        for_bands(shape[0], take_medians, n_threads)
         some = lights[np.unique(np.linspace(0, count - 1, rule.stills).astype(int))]
         stills = np.clip(np.rint(some), 0, 255).astype(np.uint8)
         return cls(rule, picture, reference, measurable, still.level, stills)
@@ -161,8 +179,3 @@ class Scenery:
         most = self.rule.shadow_distance * (one.shape[-1] / 3.0) ** 0.5
         result: Array = (factor > low) & (factor < high) & (distance < most)
         return result
-
-
-def _median(frames: Array) -> Array:
-    """Over the first axis, row by row of the picture, so that it needs little memory."""
-    return np.stack([np.median(frames[:, row].astype(np.float32), axis=0) for row in range(frames.shape[1])])

@@ -21,7 +21,6 @@ needed, one of an object all 3·n.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +30,7 @@ import scipy.special
 from rankwolf.ground.arrays import Array
 from rankwolf.kernels.pictures import COUNTS, NO_SAMPLE, mark_strangers, mark_unsupported
 from rankwolf.video.noise import MEDIAN_OF_NORMAL
+from rankwolf.video.side_by_side import for_bands, for_each
 from rankwolf.video.tidy import counts_in_squares, dilate, odd_side, tidy
 
 Look = Callable[[int], Array]
@@ -120,8 +120,11 @@ class Samples:
         first = look(0)
         height, width, channels = first.shape
         values = np.empty((height, width, count, channels), np.int16)
-        for n in range(count):
+
+        def collect(n: int) -> None:
             values[:, :, n] = look(n)
+
+        for_each(count, collect, n_threads)
         reach = int(rule.reach * (height * width / 76800) ** 0.5)
         rng = np.random.default_rng(0)
         offsets = rng.integers(-reach, reach + 1, (rule.borrowed, count, 2))
@@ -170,12 +173,11 @@ def _clean(
     sigma = float(np.median(np.abs(values[::3, ::3][values[::3, ::3, :, 0] <= COUNTS]))) / MEDIAN_OF_NORMAL
     near = max(rule.near, rule.near_in_sigmas * sigma * 3.0**0.5)
     square = rule.square(near, channels)
-    usual = _medians(values)
-    flicker, restless = _restlessness(rule, values, usual, look_after, square)
+    usual = _medians(values, n_threads)
+    flicker, restless = _restlessness(rule, values, usual, look_after, square, n_threads)
     flickers = np.interp(flicker, rule.flicker, (0.0, 1.0))
     sways = np.interp(restless, rule.restless, (0.0, 1.0))
     strange = np.empty((count, height, width), np.bool_)
-    bands = [slice(y, min(y + 16, height)) for y in range(0, height, 16)]
     margin = int(np.abs(offsets).max(initial=0))
     for number in range(rule.cleaning):
         few, some = (rule.many_visits - visits for visits in (rule.few_visits + number, rule.some_visits))
@@ -198,12 +200,13 @@ def _clean(
             )
             strange[:, rows] = part[:, rows.start - low : rows.stop - low]
 
-        with ThreadPoolExecutor(n_threads) as pool:
-            list(pool.map(mark, bands))
-        for n in range(count):
+        def drop(n: int) -> None:
             dropped = dilate(tidy(strange[n], None, vote, True, least_area), rule.margin)
             values[dropped & (values[:, :, n, 0] <= COUNTS), n] += NO_SAMPLE
-        usual = _medians(values)
+
+        for_bands(height, mark, n_threads)
+        for_each(count, drop, n_threads)
+        usual = _medians(values, n_threads)
     _give_back(values, rule.least_samples)
 
 
@@ -219,19 +222,22 @@ def _give_back(values: Array, least: int) -> None:
         values[few] = kept
 
 
-def _medians(values: Array) -> Array:
+def _medians(values: Array, n_threads: int) -> Array:
     """Of the samples that count, per pixel and channel; 0 where there are none."""
     medians = np.empty((*values.shape[:2], values.shape[3]), np.int16)
-    for y in range(values.shape[0]):
-        ordered = np.sort(values[y], axis=1)
-        middle = np.maximum(np.count_nonzero(values[y, :, :, 0] <= COUNTS, axis=1) - 1, 0) // 2
-        medians[y] = np.take_along_axis(ordered, middle[:, None, None], axis=1)[:, 0]
+
+    def find(rows: slice) -> None:
+        ordered = np.sort(values[rows], axis=2)
+        middle = np.maximum(np.count_nonzero(values[rows, :, :, 0] <= COUNTS, axis=2) - 1, 0) // 2
+        medians[rows] = np.take_along_axis(ordered, middle[..., None, None], axis=2)[:, :, 0]
+
+    for_bands(values.shape[0], find, n_threads)
     medians[medians > COUNTS] = 0
     return medians
 
 
 def _restlessness(
-    rule: ConsensusRule, values: Array, usual: Array, look_after: Look, square: int
+    rule: ConsensusRule, values: Array, usual: Array, look_after: Look, square: int, n_threads: int
 ) -> tuple[Array, Array]:
     """How much the background of each pixel moves: two numbers, each over a square of pixels.
 
@@ -241,24 +247,29 @@ def _restlessness(
     """
     height, width, count, _ = values.shape
     side = max(5, odd_side(rule.smooth, (height, width)))
-    seen, unusual, gone = (np.zeros((height, width), np.float32) for _ in range(3))
+    sums = np.zeros((n_threads, 3, height, width), np.float32)
     shares = np.empty((count, height, width), np.uint8)
-    for n in range(count):
-        here, after = values[:, :, n], look_after(n)
-        counted = here[..., 0] <= COUNTS
-        odd = counted & _far(here, usual, square)
-        shares[n] = counts_in_squares(odd, side) * 255 // (side * side)
-        both = counted & (after[..., 0] <= COUNTS)
-        seen += both
-        unusual += odd & both
-        gone += odd & both & ~_far(after, usual, square)
+
+    def add_up(part: int) -> None:
+        for n in range(part, count, n_threads):
+            here, after = values[:, :, n], look_after(n)
+            counted = here[..., 0] <= COUNTS
+            odd = counted & _far(here, usual, square)
+            shares[n] = counts_in_squares(odd, side) * 255 // (side * side)
+            both = counted & (after[..., 0] <= COUNTS)
+            odd &= both
+            for total, found in zip(sums[part], (both, odd, odd & ~_far(after, usual, square)), strict=True):
+                total += found
+
+    for_each(n_threads, add_up, n_threads)
+    seen, unusual, gone = sums.sum(axis=0)
     seen, unusual, gone = (
         scipy.ndimage.uniform_filter(x, side, mode="nearest") for x in (seen, unusual, gone)
     )
     flicker = gone / np.maximum(unusual, 1e-6) / np.maximum(1.0 - unusual / np.maximum(seen, 1e-6), 0.02)
     flicker[unusual * side * side < 20.0] = 0.0
     quiet = int(rule.quiet * count)
-    shares.partition(quiet, axis=0)
+    for_bands(height, lambda rows: shares[:, rows].partition(quiet, axis=0), n_threads)
     return flicker, shares[quiet] / 255.0
 
 

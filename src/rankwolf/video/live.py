@@ -24,7 +24,7 @@ import numpy as np
 
 from rankwolf.api.decompose import decompose
 from rankwolf.ground.arrays import Array
-from rankwolf.ground.complaints import bad
+from rankwolf.ground.complaints import bad, check_threads
 from rankwolf.ground.whole import whole
 from rankwolf.video.light import LightTest
 from rankwolf.video.mask import Look, MaskModel, MaskRule, as_sample
@@ -165,7 +165,7 @@ class Separator:
         def look(number: int) -> Look:
             return Look.at(picture, frames[number], None, fit.low_rank[number])
 
-        masker = MaskModel.learn(self.rule, len(frames), look, noise)
+        masker = MaskModel.learn(self.rule, len(frames), look, noise, n_threads=check_threads(None))
         self.relearned += self._learned is not None
         self._learned = _Learned(model, masker, np.zeros((picture.height, picture.width), np.uint16))
         self._changed = 0

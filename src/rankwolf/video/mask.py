@@ -158,7 +158,7 @@ class MaskModel:
             seen = look(chosen[n])
             return seen.residual, seen.low_rank
 
-        scenery = None if rule.absorbed is None else Scenery.learn(rule.absorbed, number, both)
+        scenery = None if rule.absorbed is None else Scenery.learn(rule.absorbed, number, both, n_threads)
         if scenery is not None and not scenery.coherent:
             scenery = None
         blank = cls(rule, Samples(consensus, *(np.empty(0),) * 3), scenery)

@@ -1,0 +1,32 @@
+"""Work on frames or on rows of a picture by several threads: what it calls must release the interpreter's lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+# Rows of a picture that are worked on together.
+BAND = 16
+
+
+def for_each(count: int, work: Callable[[int], object], n_threads: int) -> None:
+    """Call ``work`` with 0, 1, …, count − 1, in any order; what it does must not depend on the order.
+
+    >>> found = set()
+    >>> for_each(3, found.add, 2)
+    >>> found
+    {0, 1, 2}
+    """
+    if n_threads == 1:
+        for number in range(count):
+            work(number)
+        return
+    with ThreadPoolExecutor(n_threads) as pool:
+        for _ in pool.map(work, range(count)):
+            pass
+
+
+def for_bands(height: int, work: Callable[[slice], object], n_threads: int) -> None:
+    """Call ``work`` with slices that together are all rows of a picture."""
+    bands = -(-height // BAND)
+    for_each(bands, lambda k: work(slice(k * BAND, min((k + 1) * BAND, height))), n_threads)
