@@ -4,12 +4,15 @@
 everything written; how the time splits into decoding, solving and writing. ``model``: its second half by a model of the
 first. ``long``: ten minutes of 640 × 480, rendered here, with ``--max-memory 1GB``; memory is the process's own peak,
 pages of files included. It has 5 frames a second, which is 0.9 GB of pixels; ``--rate 25`` is 4.6 GB and takes long.
+``before``: vtest in gray by the code of another commit (``--commit``; by default the last whose mask was a threshold)
+and by this one, in turn, twice each.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -28,13 +31,15 @@ from rankwolf.video.writing import Shape, VideoSink
 LONG_SECONDS = 600
 
 
-def run(source: Path, target: Path, *options: str) -> dict[str, Any]:
-    """A fresh process, so that its peak memory is its own."""
+def run(source: Path, target: Path, *options: str, code: Path | None = None) -> dict[str, Any]:
+    """A fresh process, so that its peak memory is its own; ``code`` is another copy of the package's ``src``."""
     words = ["separate", str(source), "-o", str(target), "--json", *options]
+    environment = dict(os.environ) if code is None else {**os.environ, "PYTHONPATH": str(code)}
     started = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", "rankwolf", *words], stdout=subprocess.PIPE, check=True, text=True
-    )
+        [sys.executable, "-m", "rankwolf", *words],
+        stdout=subprocess.PIPE, check=True, text=True, env=environment,
+    )  # fmt: skip
     return {**json.loads(done.stdout), "process_seconds": time.perf_counter() - started}
 
 
@@ -91,21 +96,47 @@ def long(results: Results, place: Path, rate: int = 5) -> None:
     show(results, "ten minutes of 640 x 480, 1 GB", run(source, place / "long", "--max-memory", "1GB"))
 
 
+def before(results: Results, place: Path, commit: str = "601e968") -> None:
+    """Gray was the default then, so the old code gets no option."""
+    del results  # two codes in one table would be one too many
+    here, old = Path(__file__).parents[2], place / "old"
+    subprocess.run(
+        ["git", "-C", str(here), "worktree", "add", "--detach", "-f", str(old), commit], check=True
+    )
+    try:
+        source = folder() / "vtest.avi"
+        codes = {f"at {commit}": (old / "src", ()), "now": (here / "src", ("--gray",))}
+        for name, (code, options) in codes.items():  # compiled, and the file is in the system's cache
+            run(source, place / f"{name} first", "--end", "40", *options, code=code)
+        for turn in (1, 2):
+            for name, (code, options) in codes.items():
+                summary = run(source, place / f"{name} {turn}", *options, code=code)
+                split = ", ".join(f"{stage} {value:.1f}" for stage, value in summary["seconds"].items())
+                print(f"{name}: {summary['process_seconds']:.1f} s in all; {split}", flush=True)
+    finally:
+        subprocess.run(["git", "-C", str(here), "worktree", "remove", "--force", str(old)], check=True)
+
+
 Experiment = Callable[[Results, Path], None]
-EXPERIMENTS: dict[str, Experiment] = {"vtest": vtest, "model": model, "long": long}
+EXPERIMENTS: dict[str, Experiment] = {"vtest": vtest, "model": model, "long": long, "before": before}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="*", metavar="vtest, model or long", default=list(EXPERIMENTS))
+    parser.add_argument(
+        "what", nargs="*", metavar="vtest, model, long or before", default=["vtest", "model", "long"]
+    )
     parser.add_argument("--rate", type=int, default=5, help="frames a second of the long video (default: 5)")
+    parser.add_argument("--commit", default="601e968", help="the code to compare with (default: 601e968)")
     parser.add_argument(
         "--place", type=Path, help="where videos and results go; the default is removed afterwards"
     )
     arguments = parser.parse_args()
     if unknown := set(arguments.what) - set(EXPERIMENTS):
         parser.error(f"{unknown} must be among {', '.join(EXPERIMENTS)}")
-    experiments: dict[str, Experiment] = {**EXPERIMENTS, "long": partial(long, rate=arguments.rate)}
+    experiments: dict[str, Experiment] = {
+        **EXPERIMENTS, "long": partial(long, rate=arguments.rate), "before": partial(before, commit=arguments.commit),
+    }  # fmt: skip
     results = Results("separate_video", {"what": arguments.what, "rate": arguments.rate})
     with tempfile.TemporaryDirectory() as temporary:
         for name in arguments.what:
