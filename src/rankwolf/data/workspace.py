@@ -32,7 +32,7 @@ class Workspace:
         self._sizes: dict[int, int] = {}
 
     def __reduce__(self) -> Any:
-        return Workspace, (self._most_bytes,)  # arrays that travel are no part of a workspace any more
+        return Workspace, (self.most_bytes,)  # arrays that travel are no part of a workspace any more
 
     @property
     def is_limited(self) -> bool:
