@@ -28,6 +28,7 @@ QUICKSTART = ROOT / "examples" / "quickstart.py"
 QUOTE = re.compile(r"(<!-- quoted: (\S+) ([^\n]+) -->\n```python\n)(.*?)(?=```)", re.S)
 PROGRAM = re.compile(r"(?<=## Ten lines\n\n```python\n).*?(?=```)", re.S)
 OUTPUT = re.compile(r"(?<=\nprints\n\n```\n).*?(?=```)", re.S)
+CACHE = ROOT / ".pytest_cache" / "blocks"
 COMPARED = re.compile(r"(?<=<!-- compared -->\n).*?(?=<!-- /compared -->)", re.S)
 RENEW = "Run: python tests/test_documents.py"
 
@@ -195,9 +196,9 @@ def module_from(path: Path):
 
 
 def test_every_code_block_runs_as_pasted():
-    """Python blocks in empty folders; commands are parsed here and run by ``make docs``."""
+    """Python blocks in empty folders, unless nothing has changed since; ``make docs`` also runs the commands."""
     done = subprocess.run(
-        [sys.executable, str(ROOT / "docs" / "blocks.py"), "--quick"],
+        [sys.executable, str(ROOT / "docs" / "blocks.py"), "--quick", "--cache", str(CACHE)],
         capture_output=True,
         text=True,
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},

@@ -36,6 +36,8 @@ choices = {
 }
 figure, axes = plt.subplots(3, 1, figsize=(7, 7.5), layout="constrained", sharex=True)
 axes[0].loglog(path.deltas, path.ranks, "o-")
+axes[0].set_yticks([1, 2, 5, 10, 20, 50], ["1", "2", "5", "10", "20", "50"])
+axes[0].minorticks_off()
 axes[0].axhline(6, color="gray", lw=0.8, ls=":", label="the true rank")
 axes[0].set(ylabel="rank of L", title="the plateau is the structure, what grows to the left of it is noise")
 axes[1].semilogx(path.deltas, [100 * point.share for point in path.points], "o-", color="tab:orange")
