@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -211,3 +213,18 @@ def test_a_row_that_was_never_fitted_is_not_given_up_as_all_outliers():
     u[7] = 0.0
     found = refit(InMemory(data, None, 1), LowRank(u[:, :2], s[:2], vt[:2]))
     assert error(found.low_rank, truth) < 1e-8
+
+
+@pytest.mark.parametrize("kept", [0.6, 1.0])
+def test_a_cell_out_of_scale_is_counted_as_the_outlier_that_it_is(kept):
+    """Bounded at the largest of the others, it was within the limit where those were."""
+    rng = np.random.default_rng(14)
+    data = rng.standard_normal((200, 8))
+    data[3, 4] = 1e12
+    rows, columns = np.nonzero((rng.random(data.shape) < kept) | (data > 1e6))
+    matrix = scipy.sparse.csr_array((data[rows, columns], (rows, columns)), shape=data.shape)
+    for X in (matrix, data):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", rw.RankwolfWarning)
+            refitted = rw.decompose(X, rng=0).refit()
+        assert refitted.sparse.nonzeros == refitted.sparse.to_scipy().nnz >= 1

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 
 import numpy as np
 import pytest
 import scipy.linalg
+from test_weights import mixture
 
 import rankwolf as rw
 from rankwolf.data import InMemory
 from rankwolf.data.summary import Describe
 from rankwolf.ground.deadline import Deadline, TimeUp, current, patiently
+from rankwolf.oracles import nuclear
 from rankwolf.run import judge
 
 NOISE = np.random.default_rng(0).standard_normal((1500, 1200))
@@ -122,3 +125,33 @@ def test_a_pass_is_not_begun_when_the_time_is_up():
     with Deadline(0.0), pytest.raises(TimeUp):
         source.run(Describe())
     assert source.passes == 0
+
+
+@pytest.mark.parametrize("asked", [{"lambdas": (0.4, 0.05)}, {"noise": 0.0}, {"noise": 2.0}])
+@pytest.mark.parametrize("where", ["a pass", "a factorisation"])
+def test_the_time_may_be_up_at_any_moment(asked, where, monkeypatch):
+    """On the path there was no point between one level and the next, and the run ended with an error."""
+    data, _ = mixture(0, 80, 60, 3, 0.05, 0.05)
+    whole = rw.decompose(data, rng=0, **asked)
+    owner, name = (InMemory, "run") if where == "a pass" else (nuclear, "patiently")
+    original = getattr(owner, name)
+    for moment in range(1, 31, 2):
+        calls = itertools.count(1)
+
+        def cut(*arguments, calls=calls, moment=moment, **options):
+            if next(calls) == moment:
+                raise TimeUp
+            return original(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, cut)
+        try:
+            fit = rw.decompose(data, rng=0, max_seconds=1000.0, **asked)
+        except TimeUp:
+            assert where == "a pass"  # before the loop, which the deadline's own clock would not do
+            continue
+        monkeypatch.undo()
+        assert fit.objective >= whole.objective - whole.gap - 1e-9
+        assert fit.objective - fit.gap <= whole.objective * (1.0 + 1e-9)
+        if "noise" in asked:
+            misfit = data - np.asarray(fit.low_rank) - np.asarray(fit.sparse)
+            assert np.linalg.norm(misfit) <= asked["noise"] * (1.0 + 1e-9) + 1e-9

@@ -161,6 +161,9 @@ class FitTrimmed(Task[TrimmedSums]):
         selects: bool = False,
     ) -> None:
         self.selects = selects and moves
+        self.sees_all = (
+            not moves and limit < np.inf
+        )  # what is counted as an outlier is also what is out of scale
         (n, r) = right.shape
         self.sigma, self.usual = sigma, sigma / limit if limit > 0.0 else 0.0
         self.scales = np.ones(n, right.dtype) if scales is None else scales.astype(right.dtype)

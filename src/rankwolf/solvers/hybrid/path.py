@@ -20,6 +20,7 @@ from math import inf
 import numpy as np
 
 from rankwolf.data import Source
+from rankwolf.ground.deadline import TimeUp
 from rankwolf.problem import Penalized, Problem
 from rankwolf.solvers.hybrid.settings import HybridSettings
 from rankwolf.solvers.hybrid.state import HybridState, Point
@@ -44,7 +45,11 @@ def advance(problem: Problem, source: Source, state: HybridState, settings: Hybr
         aim = next_weights(problem, state, settings)
         if aim is not None:
             state.enter(aim, settings.predicts)
-    step(level.weights, source, state, settings)
+    try:
+        step(level.weights, source, state, settings)
+    except TimeUp:
+        state.stay()
+        raise
     if level.passes == 0:  # the pass has made the rows of the point where the last level ended
         level.rows, level.right = state.previous_rows, state.previous
     level.passes += 1

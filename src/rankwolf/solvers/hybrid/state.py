@@ -146,6 +146,11 @@ class HybridState:
         self.rows, self.turn = point.left, np.eye(point.right.shape[1])
         self.right, self.basis = point.right, point.basis
 
+    def stay(self) -> None:
+        """Back to the last place on the path, where the best point is: the time was up before there was one here."""
+        if self.best == inf and self.level.before is not None:
+            self.level.weights = self.level.before
+
     def enter(self, weights: Penalized, predicts: bool) -> None:
         """Go to another place on the path: what was the best is not comparable there, and momentum starts anew.
 
@@ -164,5 +169,5 @@ class HybridState:
                 ahead = (level.weights.lambda_L - weights.lambda_L) / fallen
                 self.previous_rows, self.previous = level.rows, level.right
         level.before, level.weights, level.passes = level.weights, weights, 0
-        self.point, self.best = None, inf
+        self.best = inf
         self.pace.start_anew(ahead)

@@ -32,8 +32,8 @@ class Swept:
 def step(problem: Penalized, source: Source, state: HybridState, settings: HybridSettings) -> None:
     """Steps 1 to 4. Moves are tried until one does not raise the objective; the last one counts in any case."""
     # Rounding may hide the last decreases of the objective; G still improves.
-    target = inf if state.point is None else state.best * (1.0 + ROUNDING[source.dtype.itemsize])
-    best_was_long = state.point is not None and state.point.length > 1.0
+    target = state.best * (1.0 + ROUNDING[source.dtype.itemsize])
+    best_was_long = state.point is not None and state.best < inf and state.point.length > 1.0
     swept: Swept | None = None
     for move in state.pace.moves(settings, best_was_long):
         swept = None  # three of the largest arrays of a run
