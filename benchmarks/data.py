@@ -51,9 +51,19 @@ def frames(name: str) -> Array:
         height, width = int(content["m"].item()), int(content["n"].item())
         # Columns are frames, each stored column by column.
         return np.ascontiguousarray(content["X"].T.reshape(-1, width, height).transpose(0, 2, 1))
+    stack = _stored(path)
+    return stack[:_LOBBY_FRAMES] if name == "lobby" else stack
+
+
+def stored_lobby() -> Array:
+    """All frames of Lobby, also those after the paper's."""
+    return _stored(folder() / _FILES["lobby"])
+
+
+def _stored(path: Path) -> Array:
     with np.load(path) as file:
         stack: Array = file["frames"]
-    return stack[:_LOBBY_FRAMES] if name == "lobby" else stack
+    return stack
 
 
 def _images(path: Path) -> Array:

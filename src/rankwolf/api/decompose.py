@@ -92,8 +92,8 @@ def decompose(
         Solve the norm-constrained problem instead.
     noise : ε, optional
         Solve min ‖L‖_* + λ‖S‖₁ subject to ‖P_Ω(L + S − M)‖_F ≤ ε instead, ε ≥ 0. With ``noise=0`` this is classical
-        principal component pursuit: L + S = M on Ω, exactly, for the S that is returned; its gap falls with the
-        weights, and to recover L to many digits ``tol`` has to be as small.
+        principal component pursuit: L + S = M on Ω up to rounding. Where the data is a low-rank and a sparse matrix,
+        and theory allows it, L is recovered to the last digits at the default ``tol`` already.
     weight : λ, optional
         Of that problem. Default: 1/√max(m, n).
     problem : rankwolf.problem.Problem, optional
