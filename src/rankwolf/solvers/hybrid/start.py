@@ -58,7 +58,7 @@ def start_from(
     """
     known = settings.warm_share * source.summary.norm if given.lambda_L is None else given.lambda_L
     weights = problem.top(known / settings.path_step, max(source.shape))
-    right, turn = diagonalized(given.right)
+    right, rotation = diagonalized(given.right)
     leading = np.linalg.qr(right)[0]
     n, r = right.shape
     count = min(max(settings.least_probes, int(settings.probe_share * r)), n - min(r, n))
@@ -66,5 +66,5 @@ def start_from(
     basis = np.hstack([leading, fresh]).astype(source.dtype)
     state = HybridState.at(source, weights, right.astype(source.dtype), basis, rng, settings)
     if given.left is not None:
-        state.rows, state.turn = given.left, turn.astype(source.dtype)
+        state.rows, state.left_map = given.left, rotation.astype(source.dtype)
     return state

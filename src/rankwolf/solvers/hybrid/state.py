@@ -58,7 +58,7 @@ class Level:
 class HybridState:
     """The best point, and what the next pass starts from.
 
-    The rows of U are not kept: ``rows`` is B of the last pass, and U⁺ = B·``turn`` belongs to ``right``, V⁺ of step 3.
+    U itself is not kept: ``rows`` is B of the last pass, and U⁺ = B·``left_map`` belongs to ``right``, V⁺ of step 3.
     ``previous_rows`` and ``previous`` are U⁺ and V⁺ before that, for momentum. ``shares`` are the observed and the live
     share of each row, ``observed`` is the number of observed entries. ``level`` says where on the path the state is,
     ``best`` is the objective there, and ``value`` that of the problem itself.
@@ -67,7 +67,7 @@ class HybridState:
     shares: Array
     rows: Array
     previous_rows: Array
-    turn: Array
+    left_map: Array
     right: Array
     basis: Array
     previous: Array
@@ -99,7 +99,7 @@ class HybridState:
             shares=source.allocate(2),
             rows=empty,
             previous_rows=empty,
-            turn=np.zeros((0, right.shape[1]), source.dtype),
+            left_map=np.zeros((0, right.shape[1]), source.dtype),
             right=right,
             basis=basis,
             previous=no_columns,
@@ -113,7 +113,7 @@ class HybridState:
     @property
     def has_rows(self) -> bool:
         """Whether U is known; before the first pass it is that of a given L, or none."""
-        return not self.first or self.turn.shape[0] > 0
+        return not self.first or self.left_map.shape[0] > 0
 
     @property
     def evaluated(self) -> Point:
@@ -142,7 +142,7 @@ class HybridState:
     def return_to_best(self) -> None:
         """Let the next pass start from the best point as it is."""
         point = self.evaluated
-        self.rows, self.turn = point.left, np.eye(point.right.shape[1])
+        self.rows, self.left_map = point.left, np.eye(point.right.shape[1])
         self.right, self.basis = point.right, point.basis
 
     def stay(self) -> None:

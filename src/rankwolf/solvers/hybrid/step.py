@@ -60,7 +60,7 @@ def sweep(
     plan = _plan(problem, state, settings, move)
     task = HybridPass(plan, source.fully_observed)
     rows = source.allocate(plan.basis.shape[1])
-    before = source.allocate(plan.turn.shape[1])
+    before = source.allocate(plan.left_map.shape[1])
     left = source.allocate(plan.right.shape[1])
     sums = source.run(task, state.rows, state.previous_rows, state.shares, rows, before, left)
     scaled = sums.left_gram * np.sqrt(np.outer(task.squares, task.squares))
@@ -72,22 +72,22 @@ def sweep(
 
 def _plan(problem: Penalized, state: HybridState, settings: HybridSettings, move: Move) -> Plan:
     """Step 4: V̂ = V⁺ + momentum·(V⁺ − V⁺ before, turned to match), U with it, turned so that V̂ᵀV̂ is diagonal."""
-    right, push, basis = state.right, state.turn, state.basis
-    back = np.zeros((state.previous.shape[1], 0), right.dtype)
+    right, start_map, basis = state.right, state.left_map, state.basis
+    previous_map = np.zeros((state.previous.shape[1], 0), right.dtype)
     if move.momentum > 0.0:
         if state.previous.shape[1] and right.shape[1]:
             match = _rotation(state.previous, right)
             right = right + move.momentum * (right - state.previous @ match)
             right, rotation = diagonalized(right)
-            push = (1.0 + move.momentum) * push @ rotation
-            back = move.momentum * match @ rotation
+            start_map = (1.0 + move.momentum) * start_map @ rotation
+            previous_map = move.momentum * match @ rotation
         basis = _basis_with(right, basis, state.rng)
     return Plan(
         right=np.ascontiguousarray(right, basis.dtype),
         basis=basis,
-        turn=state.turn,
-        push=push,
-        back=back,
+        left_map=state.left_map,
+        start_map=start_map,
+        previous_map=previous_map,
         lambda_L=problem.lambda_L,
         lambda_S=problem.lambda_S,
         row_steps=settings.row_steps if state.has_rows else settings.first_row_steps,
@@ -103,14 +103,14 @@ def threshold(
 ) -> None:
     """Step 3: L⁺ = Ũ·D_sλL(ŨᵀX), Ũ an orthonormal basis of B; and the basis of the next pass."""
     point, sums, cut = swept.point, swept.point.sums, swept.point.length * problem.lambda_L
-    turn, singular, vectors = projected_svd(
+    coordinates, singular, vectors = projected_svd(
         sums.basis_gram,
         point.right.astype(np.float64) @ sums.left_basis + point.length * sums.clipped_basis,
     )
     rank = int(np.count_nonzero(singular > cut))
     root = np.sqrt(singular[:rank] - cut)
     state.previous, state.previous_rows = state.right, swept.before
-    state.rows, state.turn = swept.rows, turn[:, :rank] * root
+    state.rows, state.left_map = swept.rows, coordinates[:, :rank] * root
     dtype, new = source.dtype, vectors[:, :rank] * root
     state.right = np.ascontiguousarray(new.astype(dtype))
     came_in = rank - point.right.shape[1]

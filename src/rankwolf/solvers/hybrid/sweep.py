@@ -33,16 +33,16 @@ class HybridSums(ClippedSums):
 class Plan:
     """What a pass starts from: V (``right``, with VᵀV diagonal), the basis Q, and how U comes from the last pass.
 
-    With B and U of the pass before, this pass's U starts as B·``push`` − U·``back``; ``turn`` makes U before momentum,
-    B·``turn``. On the ``first`` pass there is no B yet but that of a given L, and U starts as a least squares fit to V.
+    With B and U of the pass before, this pass's U starts as B·``start_map`` − U·``previous_map``; before momentum it is
+    B·``left_map``. On the ``first`` pass there is no B but that of a given L, and U starts as a least squares fit to V.
     ``row_steps`` are pairs: the clip level of a step of the rows, in λ_S, and the share of the whole step.
     """
 
     right: Array
     basis: Array
-    turn: Array
-    push: Array
-    back: Array
+    left_map: Array
+    start_map: Array
+    previous_map: Array
     lambda_L: float
     lambda_S: float
     row_steps: tuple[tuple[float, float], ...]
@@ -65,7 +65,9 @@ class HybridPass(Task[HybridSums]):
         self.right, self.right_t, self.basis = plan.right, np.ascontiguousarray(plan.right.T), plan.basis
         self.overlap = (plan.right.T @ plan.basis).astype(dtype)
         self.squares = np.sum(np.square(plan.right, dtype=np.float64), axis=0)
-        self.turn, self.push, self.back = (x.astype(dtype) for x in (plan.turn, plan.push, plan.back))
+        self.left_map, self.start_map, self.previous_map = (
+            x.astype(dtype) for x in (plan.left_map, plan.start_map, plan.previous_map)
+        )
         self.depth = plan.basis.shape[1]
         self.length = dtype.type(plan.length)
 
@@ -76,17 +78,17 @@ class HybridPass(Task[HybridSums]):
         return HybridSums(*map(np.zeros, shapes))
 
     def visit(self, sums: HybridSums, tile: Array, *rows: Array) -> None:
-        """One tile."""
+        """Move the rows of U that belong to one tile, make B there, and add the sums."""
         old_basis, old_left, shares, new_basis, before, left = rows
         if self.plan.first:
             shares[:] = 1.0 if self.full else observed_share(tile)
-        if self.plan.first and not self.turn.shape[0]:
+        if self.plan.first and not self.left_map.shape[0]:
             left[...] = self._least_squares(tile, shares)
         else:
-            np.matmul(old_basis, self.turn, out=before)
-            np.matmul(old_basis, self.push, out=left)
-            if self.back.size:
-                left -= old_left @ self.back
+            np.matmul(old_basis, self.left_map, out=before)
+            np.matmul(old_basis, self.start_map, out=left)
+            if self.previous_map.size:
+                left -= old_left @ self.previous_map
         clipped = self._fit_rows(tile, left, shares, sums)
         part = clipped @ self.basis
         sums.probe_gram += part.T @ part
