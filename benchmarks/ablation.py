@@ -53,9 +53,25 @@ WITHOUT: dict[str, dict[str, Any]] = {
 
 HEAD = """# What the heuristics of the hybrid are worth
 
-Written by `python -m benchmarks.ablation --table`. Passes to a certified relative gap of 1e-3 with each heuristic
-switched off alone; `>` where the run was ended there. *worth* is the geometric mean, over the columns, of the passes
-without the heuristic over the passes of the hybrid as it is, less one. ρ is the observed fraction.
+Written by `python -m benchmarks ablation --table`. Passes to a certified relative gap of 1e-3 with each heuristic
+switched off alone; `>` where the run was ended there, `–` where it was not run. *worth* is the geometric mean, over the
+columns that were run, of the passes without the heuristic over the passes of the hybrid as it is, less one. ρ is the
+observed fraction. What is worth less than a twentieth, on data where it applies, goes out of the code.
+"""
+
+# Heuristics that are gone, and what they were worth in the last measurement that had them.
+GONE = """## Gone
+
+- Momentum was halved where it was about to ring (the objective fell much faster than its share while the step turned
+  away from the last moves). It applied where everything is observed, and changed no count: yaleB01 9 passes with and
+  without, yaleB02 11, yaleB03 9, escalator 16, restaurant 18. The start on a sample and the path leave nothing that
+  rings.
+
+## Undecided
+
+The limit of momentum that moves between two values, the predictor on the path, the two rules for the number of probes
+and what failed proofs teach are worth less than a twentieth in the columns above. They were made for long videos with
+ranks of a hundred and more, of which none has been run here yet, so they stay until one has.
 """
 
 
@@ -137,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     text = report(results.rows)
     print(text)
     if chosen.table:
-        DOCUMENT.write_text(f"{HEAD}\n{text}\n", encoding="utf-8")
+        DOCUMENT.write_text(f"{HEAD}\n{text}\n\n{GONE}", encoding="utf-8")
 
 
 if __name__ == "__main__":
