@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,6 +27,11 @@ def spoiled():
     data[rng.random(data.shape) < 0.05] += 30.0
     data[5, 5] = np.nan
     return data
+
+
+@cache
+def of_all_components():
+    return rw.RobustPCA(random_state=0).fit(clean())
 
 
 def table():
@@ -57,7 +64,7 @@ def test_with_outliers_they_are_those_of_the_clean_table():
 )
 def test_a_number_a_share_or_none(n_components, count):
     model = rw.RobustPCA(n_components, random_state=0).fit(clean())
-    whole = rw.RobustPCA(random_state=0).fit(clean())
+    whole = of_all_components()
     assert model.n_components_ == count
     assert model.components_.shape == (count, 12) and model.transform(clean()).shape == (600, count)
     # What is explained does not depend on how much of it is kept.

@@ -136,11 +136,11 @@ def test_a_result_is_pickled_and_copied(make, tmp_path, monkeypatch):
 def test_a_result_goes_through_processes(tmp_path, monkeypatch):
     joblib = pytest.importorskip("joblib")
     monkeypatch.chdir(tmp_path)
-    fits = [rw.decompose(make(), rng=0, n_threads=1) for make in (in_memory, memory_map, hdf5, raw_zarr)]
+    fits = [rw.decompose(make(), rng=0, n_threads=1) for make in (in_memory, hdf5, raw_zarr)]
     expected = [facts(fit) for fit in fits]
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.map(facts, fits) == expected
-    assert joblib.Parallel(n_jobs=2)(joblib.delayed(facts)(fit) for fit in fits[1:3]) == expected[1:3]
+    assert joblib.Parallel(n_jobs=2)(joblib.delayed(facts)(fit) for fit in fits[:2]) == expected[:2]
     joblib.externals.loky.get_reusable_executor().shutdown()
 
 
