@@ -2,8 +2,8 @@
 
 M = L₀ + S₀ of 60 × 60, rank 2, 5 % gross errors of ±10 beside entries of standard deviation √2, no noise; p/(mn) from
 0.3 to 1. A run is a success where the relative error of L is below 2 %. Two pairs of weights: the default of
-``recover``, which is the paper's rule, and the same with λ_L/λ_S = √max(m, n) without the paper's factor √ρ, the ratio
-of the theory for random subspaces (Wright, Ganesh, Min, Ma, 2013). Every run has its own operator and its own matrix.
+``recover``, with λ_L/λ_S = √max(m, n), the ratio of the theory for random subspaces (Wright, Ganesh, Min, Ma, 2013),
+and the paper's, with its factor √ρ in that ratio. Every run has its own operator and its own matrix.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from benchmarks.harness.results import FOLDER, Results, Row, table
 from rankwolf.api.measured_weights import default_weights
 from rankwolf.data.measurements import Measurements
 from rankwolf.sensing import Gaussian, PartialDCT, Sensing
+from rankwolf.weights.paper import paper_weights
 
 SIDE, RANK, SHARE, MAGNITUDE = 60, 2, 0.05, 10.0
 FRACTIONS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -30,7 +31,7 @@ OPERATORS: dict[str, Callable[[int, int], Sensing]] = {
     "cosines": lambda size, seed: PartialDCT.random(size, (SIDE, SIDE), seed=seed),
     "gaussian": lambda size, seed: Gaussian(size, (SIDE, SIDE), seed=seed, stored=True),
 }
-WEIGHTS = ("paper", "subspace")
+WEIGHTS = ("default", "paper")
 
 
 def matrix(seed: int) -> tuple[Array, Array]:
@@ -45,9 +46,10 @@ def recover_both(name: str, A: Sensing, seed: int) -> Iterator[Row]:
     """One operator and one matrix, with both pairs of weights."""
     L_0, S_0 = matrix(seed)
     b, fraction = A.apply(L_0 + S_0), A.size / SIDE**2
-    lambda_L, lambda_S = default_weights(Measurements(b, A), 1e-3)
-    for weights in WEIGHTS:
-        pair = (lambda_L if weights == "paper" else lambda_L / fraction**0.5, lambda_S)
+    data = Measurements(b, A)
+    paper = paper_weights(data, 1e-3)
+    pairs = {"default": default_weights(data, 1e-3), "paper": (data.norm * paper[0], data.norm * paper[1])}
+    for weights, pair in pairs.items():
         fit = rw.recover(b, A, lambdas=pair, tol=2e-3, rng=0, n_threads=1)
         yield {
             "operator": name, "fraction": round(fraction, 4), "seed": seed, "weights": weights,
@@ -81,7 +83,7 @@ def draw(rows: list[Row], path: Path) -> None:
     for (operator, weights), points in rates(rows).items():
         fractions, good, runs, errors = zip(*points, strict=True)
         style: dict[str, Any] = {
-            "color": colours[operator], "linestyle": "-" if weights == "paper" else ":",
+            "color": colours[operator], "linestyle": "-" if weights == "default" else ":",
             "marker": "o" if operator == "cosines" else "s", "markersize": 4,
             "label": f"{operator}, {'default weights' if weights == 'paper' else 'ratio √max(m, n)'}",
         }  # fmt: skip

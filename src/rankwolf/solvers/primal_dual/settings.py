@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PrimalDualSettings:
-    """Chosen on the problems of ``python -m benchmarks measured_rule``, which also leaves one problem out at a time."""
+    """Chosen on the problems of ``python -m benchmarks measured_gap --rule``, which also leaves one out at a time."""
 
     start: float = 0.9
     """The first weights, as a share of those at which L = S = 0 is optimal."""
