@@ -30,8 +30,8 @@ from rankwolf.video.light import LightTest
 from rankwolf.video.side_by_side import for_bands, for_each
 from rankwolf.video.tidy import Runs, dilate, drop_small, majority
 
-# So many pixels, spread over the picture, are enough for its gain.
-MEASURED = 20000
+# So many pixels, spread over the picture, are enough for its gain, and to find the still that is most like a part.
+MEASURED, COMPARED = 20000, 1000
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Scenery:
         for part in runs.masks(differs, which):
             before = gain * self.still_like(part)
             if not rule.light.is_light(part, low_rank, before):
-                found |= part & ~rule.light.lit(low_rank, before)
+                found |= part & ~rule.light.lit(part, low_rank, before)
         found = drop_small(majority(found, None, 5), rule.least_area * found.size)
         if not found.any():
             return None
@@ -166,7 +166,11 @@ class Scenery:
 
     def still_like(self, part: Array) -> Array:
         """The still that is most like the scenery in a part of the picture."""
-        distance = np.abs(self.stills[:, part] - self.picture[part]).mean(axis=(1, 2))
+        where = np.flatnonzero(part)
+        where = where[:: max(1, len(where) // COMPARED)]
+        channels = self.picture.shape[-1]
+        stills = self.stills.reshape(len(self.stills), -1, channels)[:, where]
+        distance = np.abs(stills - self.picture.reshape(-1, channels)[where]).mean(axis=(1, 2))
         still: Array = self.stills[distance.argmin()]
         return still.astype(np.float32)
 

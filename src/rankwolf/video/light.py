@@ -45,17 +45,20 @@ class LightTest:
             return likeness > self.texture
         return border_softness(part, np.abs(now - before).max(axis=-1), side) > self.softness
 
-    def lit(self, now: Array, before: Array) -> Array:
-        """Where the detail around a pixel is as before and strong enough to tell: light, not an object."""
-        side = max(5, odd_side(self.side, now.shape))
-        gray_now, gray_before = now.mean(axis=-1), before.mean(axis=-1)
+    def lit(self, part: Array, now: Array, before: Array) -> Array:
+        """Where in the part the detail around a pixel is as before and strong enough to tell: light, not an object."""
+        side = max(5, odd_side(self.side, part.shape))
+        box = _around(part, 2 * side)  # as far as the squares of both means reach
+        gray_now, gray_before = now[box].mean(axis=-1), before[box].mean(axis=-1)
         mean_now, mean_before = _mean(gray_now, side), _mean(gray_before, side)
         one = gray_now - mean_now
         two = (gray_before - mean_before) * mean_now / np.maximum(mean_before, 5.0)
         wide = 2 * side + 1
         both, first, second = _mean(one * two, wide), _mean(one * one, wide), _mean(two * two, wide)
         strong = np.minimum(first, second) > self.least_detail**2
-        result: Array = strong & (both > self.texture * np.sqrt(np.maximum(first * second, 0.0)))
+        result = np.zeros_like(part)
+        result[box] = strong & (both > self.texture * np.sqrt(np.maximum(first * second, 0.0)))
+        result &= part
         return result
 
 
