@@ -85,7 +85,7 @@ def draw(rows: list[Row], path: Path) -> None:
         style: dict[str, Any] = {
             "color": colours[operator], "linestyle": "-" if weights == "default" else ":",
             "marker": "o" if operator == "cosines" else "s", "markersize": 4,
-            "label": f"{operator}, {'default weights' if weights == 'paper' else 'ratio √max(m, n)'}",
+            "label": f"{operator}, {'default' if weights == 'default' else 'the paper’s'} weights",
         }  # fmt: skip
         top.plot(fractions, [g / r for g, r in zip(good, runs, strict=True)], **style)
         bottom.semilogy(fractions, errors, **style)

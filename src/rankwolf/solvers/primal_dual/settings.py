@@ -16,7 +16,7 @@ class PrimalDualSettings:
     settle: int = 4
     """Iterations of the path at the final weights."""
     linger: int = 16
-    """The same where the run ends with the path (``stop="path"``); chosen by ``python -m benchmarks series_rule``."""
+    """The same where the run ends with the path (``stop="path"``); on the grid of ``python -m benchmarks series_rule``."""
     relaxation: float = 1.8
     """How far a primal-dual step goes: 1 is the step itself, below 2 it converges."""
     step: float = 0.02
