@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PrimalDualSettings:
-    """Chosen on the problems of ``python -m benchmarks measured_gap --rule``, which also leaves one out at a time."""
+    """Chosen by ``python -m benchmarks measured_gap --rule``, which also leaves one problem out at a time."""
 
     start: float = 0.9
     """The first weights, as a share of those at which L = S = 0 is optimal."""
@@ -16,7 +16,7 @@ class PrimalDualSettings:
     settle: int = 4
     """Iterations of the path at the final weights."""
     linger: int = 16
-    """The same where the run ends with the path (``stop="path"``); on the grid of ``python -m benchmarks series_rule``."""
+    """The same where the run ends with the path; from the grid of ``python -m benchmarks series_rule``."""
     relaxation: float = 1.8
     """How far a primal-dual step goes: 1 is the step itself, below 2 it converges."""
     step: float = 0.02
