@@ -66,7 +66,7 @@ def faults(site: Path) -> tuple[list[str], int]:
         for path in site.rglob("*.html")
         if "_static" not in path.parts
     }
-    wrong, looked = [], 0
+    wrong, looked = [] if pages else [f"no page in {site}"], 0
     for path, page in pages.items():
         name = path.relative_to(site.resolve())
         for address in page.links + page.parts:

@@ -8,7 +8,7 @@ what has to be proved; a power method only gives lower ones.
   BLAS), a Lanczos process on C proposes c ≥ λ_max(C), and a Cholesky factorisation of cI − C succeeds only if it is so,
   up to rounding. Whoever needs a bound of a certain height asks for it: the c that would give it is tried first, and if
   it fails, no time is lost on how far it is.
-- Beyond, the same where it is affordable (:func:`affords_exact`): C fits into the memory, and its operations are no
+- Beyond, the same where it is affordable (``affords_exact``): C fits into the memory, and its operations are no
   more than those of the passes that the run has made so far. So one proof at most doubles the work.
 - Otherwise: block Lanczos on YᵀY through passes, from a random block, until the leading Ritz pair has a relative
   residual below ``RITZ_TOL``; the bound is the Ritz value plus the residual. That some singular value lies there is

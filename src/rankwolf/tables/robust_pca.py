@@ -101,9 +101,9 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Orthonormal directions, the strongest first.
     singular_values_ : array
         Of L (of all rows seen, after ``partial_fit``).
-    explained_variance_ : array (n_components_,)
+    explained_variance_ : array
         The variance of the scores along each component, singular_values_²/(rows − 1), before any shrinkage.
-    explained_variance_ratio_ : array (n_components_,)
+    explained_variance_ratio_ : array
         The same as a share of the variance of the table without its outliers: all components that were found and the
         noise, whether ``n_components`` cut anything off or not.
     mean_ : array (n_features,)
@@ -328,7 +328,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def impute(self, X: Any, *, outliers: bool = False) -> Any:
         """X with the missing entries filled in; with ``outliers`` also those that score beyond ±3.29.
 
-        A table comes back as a table, with its index and columns, unless :meth:`set_output` says otherwise.
+        A table comes back as a table, with its index and columns, unless ``set_output`` says otherwise.
         """
         check_is_fitted(self)
         data, scores, frame = self._dense_and_scores(X)
