@@ -39,9 +39,7 @@ if TYPE_CHECKING:
     from rankwolf.files import LabelledMatrix
     from rankwolf.result.decomposition import Decomposition
 
-KINDS = (
-    "npy", "npz", "mat", "mat73", "csv", "tsv", "csv.gz", "tsv.gz", "parquet", "feather", "xlsx", "hdf5", "zarr",
-)  # fmt: skip
+KINDS = "npy npz mat mat73 csv tsv csv.gz tsv.gz parquet feather xlsx hdf5 zarr".split()
 
 
 def add_parser(subparsers: Any) -> None:

@@ -10,10 +10,10 @@ from rankwolf.ground.complaints import BadParameterError
 OPTIONS = {"n_threads": "--threads", "rng": "--seed", "n_frames": "--frames"} | {
     name: "--" + name.replace("_", "-")
     for name in (
-        "checkpoint", "checkpoint_every", "delta", "deltas", "implicit", "lambdas", "max_iter", "max_memory",
-        "max_rank", "max_seconds", "method", "noise", "start", "tol",
-    )
-}  # fmt: skip
+        "checkpoint checkpoint_every delta deltas implicit lambdas max_iter max_memory max_rank max_seconds method "
+        "noise start tol"
+    ).split()
+}
 # Parameters whose names are no words of ordinary prose.
 _PARAMETERS = re.compile(
     r"(?<![\w'-])(delta|deltas|lambdas|tol|max_iter|max_rank|max_seconds|n_threads|max_memory|checkpoint_every)"

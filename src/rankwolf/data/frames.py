@@ -139,8 +139,10 @@ def _found(names: Sequence[Any], wanted: Any, where: str) -> list[int]:
 def _named(X: Any, wrong: Any, numbers: Sequence[int]) -> str:
     """The columns that hold no numbers, with what they hold: empty where there are none."""
     found = [
-        f"{what} in column {X.columns[number]!r}" for number in numbers if (what := wrong(X, number)) is not None
-    ]  # fmt: skip
+        f"{what} in column {X.columns[number]!r}"
+        for number in numbers
+        if (what := wrong(X, number)) is not None
+    ]
     more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
     return ", ".join(found[:MOST_NAMED]) + more
 
@@ -166,9 +168,15 @@ def _is_missing(pandas: Any, item: Any) -> bool:
 def _worded(kind: str) -> str:
     """A type, in words where it is one that people call otherwise."""
     words = {
-        "timedelta": "durations", "duration": "durations", "date": "dates", "time": "dates", "str": "words",
-        "utf8": "words", "cat": "categories", "enum": "categories",
-    }  # fmt: skip
+        "timedelta": "durations",
+        "duration": "durations",
+        "date": "dates",
+        "time": "dates",
+        "str": "words",
+        "utf8": "words",
+        "cat": "categories",
+        "enum": "categories",
+    }
     found = next((word for part, word in words.items() if part in kind.lower()), None)
     return f"the type {kind}" if found is None else f"{found} ({kind})"
 
@@ -191,8 +199,10 @@ def _pandas_values(X: Any) -> Array:
 def _polars_values(X: Any) -> Array:
     polars = sys.modules["polars"]
     odd = [
-        name for name, dtype in zip(X.columns, X.dtypes, strict=True) if not (dtype.is_float() or dtype.is_integer())
-    ]  # fmt: skip
+        name
+        for name, dtype in zip(X.columns, X.dtypes, strict=True)
+        if not (dtype.is_float() or dtype.is_integer())
+    ]
     if odd:  # booleans, decimals and columns of nothing would become Python objects
         X = X.with_columns(polars.col(odd).cast(polars.Float64))
     return np.asarray(X.to_numpy())

@@ -8,10 +8,17 @@ from typing import Any
 
 # Which extra brings a package. Those with a name of their own are installed by that name.
 EXTRAS = {
-    "matplotlib": "report", "rich": "report", "jinja2": "report", "av": "video", "PIL": "video", "sklearn": "sklearn",
-    "dask": "dask", "distributed": "dask", "h5py": "io", "zarr": "io", "pyarrow": "io", "pandas": "io",
-    "openpyxl": "io", "finufft": "mri",
-}  # fmt: skip
+    module: extra
+    for extra, modules in {
+        "report": ("matplotlib", "rich", "jinja2"),
+        "video": ("av", "PIL"),
+        "sklearn": ("sklearn",),
+        "dask": ("dask", "distributed"),
+        "io": ("h5py", "zarr", "pyarrow", "pandas", "openpyxl"),
+        "mri": ("finufft",),
+    }.items()
+    for module in modules
+}
 
 
 def needed(name: str) -> Any:

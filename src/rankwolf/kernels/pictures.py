@@ -71,8 +71,16 @@ def mark_strangers(
 
 @compiled
 def count_visits(
-    samples: np.ndarray, y: int, x: int, own: int, row: int, column: int, square_radius: int, least: int, patience: int
-) -> int:  # fmt: skip
+    samples: np.ndarray,
+    y: int,
+    x: int,
+    own: int,
+    row: int,
+    column: int,
+    square_radius: int,
+    least: int,
+    patience: int,
+) -> int:
     """In how many separate visits samples of pixel (row, column) come within the radius of sample ``own`` of (y, x).
 
     ``samples`` is (height, width, n, channels). A visit is a run of consecutive matches; up to ``patience`` samples

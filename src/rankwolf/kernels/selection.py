@@ -25,9 +25,15 @@ FROM_ALL, FROM_LIKELY, FROM_HERE, FROM_GUESS = 0, 1, 2, 3
 
 @compiled
 def _solve_live(
-    entries: np.ndarray, vectors: np.ndarray, count: int, prior: np.ndarray, live: np.ndarray, gram: np.ndarray,
-    u: np.ndarray, side: np.ndarray,
-) -> None:  # fmt: skip
+    entries: np.ndarray,
+    vectors: np.ndarray,
+    count: int,
+    prior: np.ndarray,
+    live: np.ndarray,
+    gram: np.ndarray,
+    u: np.ndarray,
+    side: np.ndarray,
+) -> None:
     """The u that is best for this A; ``gram`` is left as the Cholesky factor of Σ_A v vᵀ + P, and ``side`` as anything.
 
     A ridge keeps that positive where P is as good as zero; the second of two steps takes its trace out of u.
@@ -65,9 +71,14 @@ def _solve_live(
 
 @compiled
 def _price(
-    entries: np.ndarray, vectors: np.ndarray, count: int, prior: np.ndarray, limit: float, live: np.ndarray,
+    entries: np.ndarray,
+    vectors: np.ndarray,
+    count: int,
+    prior: np.ndarray,
+    limit: float,
+    live: np.ndarray,
     u: np.ndarray,
-) -> float:  # fmt: skip
+) -> float:
     """J(u, A)."""
     rank = prior.shape[0]
     price = 0.0
@@ -84,9 +95,19 @@ def _price(
 
 @compiled
 def _choose(
-    entries: np.ndarray, vectors: np.ndarray, count: int, prior: np.ndarray, limit: float, live: np.ndarray,
-    u: np.ndarray, gram: np.ndarray, inverse: np.ndarray, rest: np.ndarray, leverage: np.ndarray, pull: np.ndarray,
-) -> None:  # fmt: skip
+    entries: np.ndarray,
+    vectors: np.ndarray,
+    count: int,
+    prior: np.ndarray,
+    limit: float,
+    live: np.ndarray,
+    u: np.ndarray,
+    gram: np.ndarray,
+    inverse: np.ndarray,
+    rest: np.ndarray,
+    leverage: np.ndarray,
+    pull: np.ndarray,
+) -> None:
     """Move from this A to one that no single entry makes better; about half of the entries count at least."""
     rank = prior.shape[0]
     _solve_live(entries, vectors, count, prior, live, gram, u, pull)
@@ -146,9 +167,18 @@ def _choose(
 
 @compiled
 def trim_stored_rows(
-    entries: np.ndarray, sizes: np.ndarray, columns: np.ndarray, pointers: np.ndarray, right: np.ndarray,
-    prior: np.ndarray, limit: float, reach: np.ndarray, guess: np.ndarray, left: np.ndarray, live: np.ndarray,
-) -> None:  # fmt: skip
+    entries: np.ndarray,
+    sizes: np.ndarray,
+    columns: np.ndarray,
+    pointers: np.ndarray,
+    right: np.ndarray,
+    prior: np.ndarray,
+    limit: float,
+    reach: np.ndarray,
+    guess: np.ndarray,
+    left: np.ndarray,
+    live: np.ndarray,
+) -> None:
     """The best of four descents for each row of ``left``, on the entries of a CSR tile; ``live`` is 1 where one counts.
 
     They begin with the entries that are within the limit of where the row is, or of where ``guess`` has it; with all of

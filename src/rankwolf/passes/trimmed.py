@@ -386,9 +386,18 @@ def trim_rows(
         entries, indices, pointers, np.ascontiguousarray(right @ root), 1.0, HUBER * limit, 1e-3, 20, guess
     )
     kernels.trim_stored_rows(
-        entries, np.ones_like(entries) if sizes is None else sizes.astype(np.float64), indices, pointers, right,
-        prior, float(limit), reach, guess @ root.T, here, live,
-    )  # fmt: skip
+        entries,
+        np.ones_like(entries) if sizes is None else sizes.astype(np.float64),
+        indices,
+        pointers,
+        right,
+        prior,
+        float(limit),
+        reach,
+        guess @ root.T,
+        here,
+        live,
+    )
     left[...] = here
     return live
 
