@@ -110,12 +110,10 @@ def rows_of(page: str, heading: str) -> dict[str, dict[str, str]]:
 def panels() -> dict[tuple[str, str], dict[str, str]]:
     """The table of the page on RobustPCA, by (table, method)."""
     text = (ROOT / "docs" / "robust_pca.md").read_text(encoding="utf-8")
-    table = [
-        line.strip("|").split("|") for line in text.split("| table ")[1].splitlines() if line.startswith("|")
-    ]
-    names = ["table", "method", "missing", "outliers", "factors", "components", "seconds"]
-    rows = [dict(zip(names, map(str.strip, row), strict=True)) for row in table if len(row) == len(names)]
-    return {(row["table"].split(",")[0], row["method"]): row for row in rows}
+    lines = re.search(r"^\| table (?:.*\n\|)*.*\n", text, re.M)[0].splitlines()
+    names, _, *rows = ([cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines)
+    table = [dict(zip(names, row, strict=True)) for row in rows]
+    return {(row["table"].split(",")[0], row["method"]): row for row in table}
 
 
 def comparison() -> str:
