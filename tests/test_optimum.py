@@ -109,7 +109,7 @@ def test_the_certificate_holds_however_early_a_run_ends(method, iterations):
     check_against(fit, M, seen, weights_optimum(*case))
 
 
-@pytest.mark.parametrize("method", ["fw-p", "fw", "ista", "fista"])
+@pytest.mark.parametrize("method", ["hybrid", "fw-p", "fw", "ista", "fista"])
 @pytest.mark.parametrize("iterations", [1, 2, 3, 5, 8, 20])
 def test_the_certificate_for_radii_holds_however_early_a_run_ends(method, iterations):
     case = CASES[2]

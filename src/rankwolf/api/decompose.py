@@ -25,9 +25,6 @@ from rankwolf.solvers.base import Start
 from rankwolf.weights.descent import noise_weights
 from rankwolf.weights.paper import paper_weights
 
-# Certified gaps below this are out of reach of float32 tiles: their sums carry about as large an error.
-SINGLE_TOL = 1e-4
-
 
 @warned
 def decompose(
@@ -89,7 +86,8 @@ def decompose(
         paper uses 1e-3 for video and 1e-2 for faces. S with λ_S = 2σ holds one in twenty entries of pure noise: for a
         list of outliers, :meth:`Decomposition.refit`.
     radii : (τ_L, τ_S), optional
-        Solve the norm-constrained problem instead.
+        Solve the norm-constrained problem instead: the least misfit with ‖L‖_* ≤ τ_L and ‖S‖₁ ≤ τ_S, which hold in what
+        is returned. The relative gap is one of the misfit alone.
     noise : ε, optional
         Solve min ‖L‖_* + λ‖S‖₁ subject to ‖P_Ω(L + S − M)‖_F ≤ ε instead, ε ≥ 0. With ``noise=0`` this is classical
         principal component pursuit: L + S = M on Ω up to rounding. Where the data is a low-rank and a sparse matrix,
@@ -99,8 +97,8 @@ def decompose(
     problem : rankwolf.problem.Problem, optional
         Any form of the problem, made beforehand, in place of the parameters above: one of your own, say.
     method : str or Solver
-        ``"hybrid"``, ``"fw-t"``, ``"ista"``, ``"fista"`` for weights; ``"als"`` for a sparse matrix of observed
-        entries; ``"fw-p"`` for radii; ``"fw"`` for both; ``"auto"`` picks.
+        ``"hybrid"`` for every form; ``"fw-t"`` for weights, ``"fw-p"`` for radii, ``"fw"``, ``"ista"`` and ``"fista"``
+        for both; ``"als"`` for a sparse matrix of observed entries, with weights; ``"auto"`` picks.
         A solver object, such as ``rankwolf.solvers.FrankWolfe(step="line-search")``, carries its own settings.
     tol, stop : float, {"gap", "paper"}
         ``"gap"``: the certified relative distance to the optimum is at most ``tol``. ``"paper"``: the objective changed
@@ -173,7 +171,8 @@ def decompose(
     generator = check_rng(rng)
     limit = None if max_memory is None else check_size("max_memory", max_memory)
     source = open_source(X, observed, settings.threads, implicit, limit, columns=columns)
-    solver = choose_solver(method, settings.form if epsilon is None else NoiseBounded, source.kind)
+    form = settings.form if epsilon is None else NoiseBounded
+    solver = choose_solver(method, form, source.kind)
     check_start(start, solver)
     asked = {**settings.asked, "weight": share}
     kept = check_checkpoint(checkpoint, checkpoint_every, resume, solver, asked)
@@ -183,7 +182,7 @@ def decompose(
     check_source(source)
     if (
         settings.stopping.kind == "gap"
-        and 0.0 < settings.stopping.tol < SINGLE_TOL
+        and 0.0 < settings.stopping.tol < form.single
         and source.dtype == np.float32
     ):
         source.use_type(np.dtype(np.float64))

@@ -25,6 +25,13 @@ from rankwolf.weights.paper import PAPER_DELTA
 
 # How far weights and radii may be from the scale of the data, in either direction.
 REACH = 1e12
+# What each form says about the problem.
+MEANINGS = {
+    "problem": "is a form of its own",
+    "lambdas": "are the weights of ‖L‖_* and ‖S‖₁ beside the misfit",
+    "radii": "bound ‖L‖_* and ‖S‖₁, and the misfit is as small as they allow",
+    "noise": "bounds the misfit, and the norms are as small as it allows",
+}
 # Kinds of data, as errors call them.
 KINDS = {
     "entries": "a matrix of observed entries",
@@ -105,6 +112,17 @@ class Settings:
         }
 
 
+def check_one_form(where: str, **given: Any) -> None:
+    """Refuse two ways to say what is known, and say what each of them means."""
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) > 1:
+        first, second = names[:2]
+        raise ValueError(
+            f"The '{first}' and '{second}' parameters of {where} exclude each other: {first} {MEANINGS[first]}, "
+            f"{second} {MEANINGS[second]}. Give one."
+        )
+
+
 def check_settings(
     where: str,
     *,
@@ -121,13 +139,7 @@ def check_settings(
     n_threads: Any,
 ) -> Settings:
     """Check before any work; ``where`` is the function that the messages name."""
-    ways = {"problem": problem, "lambdas": lambdas, "radii": radii, "noise": noise}
-    both = [name for name, value in ways.items() if value is not None]
-    if len(both) > 1:
-        raise ValueError(
-            f"The '{both[0]}' and '{both[1]}' parameters of {where} exclude each other: each defines the problem. "
-            "Give one."
-        )
+    check_one_form(where, problem=problem, lambdas=lambdas, radii=radii, noise=noise)
     if problem is not None and not isinstance(problem, Problem):
         raise bad("problem", "a form such as rankwolf.problem.Penalized(3.0, 0.1)", repr(problem), where)
     if callback is not None and not callable(callback):

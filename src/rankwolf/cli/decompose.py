@@ -145,6 +145,13 @@ def _add_solving(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="bound the distance of both parts together from the data by this number instead; 0: no noise at all",
     )
+    weights.add_argument(
+        "--radii",
+        type=float,
+        nargs=2,
+        metavar=("LOW_RANK", "SPARSE"),
+        help="bound the nuclear norm of the low-rank part and the sum of magnitudes of the sparse part instead",
+    )
     group.add_argument(
         "--refit",
         action=argparse.BooleanOptionalAction,
@@ -306,6 +313,7 @@ def solve(source: Source, arguments: argparse.Namespace, bars: Bars) -> Decompos
         start=earlier_result(arguments),
         lambdas=arguments.lambdas,
         noise=arguments.noise,
+        radii=arguments.radii,
         delta=parse_delta(arguments.delta),
         method=arguments.method,
         tol=arguments.tol,

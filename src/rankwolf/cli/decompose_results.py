@@ -54,8 +54,8 @@ class Job:
 
 
 def refits(arguments: argparse.Namespace) -> bool:
-    """Whether the parts that are written are refitted: not where --noise says how far they may be from the data."""
-    return bool(arguments.refit) and arguments.noise is None
+    """Whether the parts that are written are refitted: not where --noise or --radii says what they have to meet."""
+    return bool(arguments.refit) and arguments.noise is None and arguments.radii is None
 
 
 def write_folder(job: Job, bars: Bars) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def summarize(job: Job) -> dict[str, Any]:
     arguments, matrix, source, fit, parts = job.arguments, job.matrix, job.source, job.fit, job.parts
     (m, n), seconds = matrix.shape, job.clock.seconds
     weights = "noise" if arguments.delta == "auto" else "paper"
-    if arguments.lambdas or arguments.noise is not None:
+    if arguments.lambdas or arguments.radii or arguments.noise is not None:
         weights = "given"
     return {
         "rankwolf": __version__,

@@ -95,6 +95,7 @@ def clip_residual(
             gg = zero
             s_1 = zero
             gm = zero
+            zm = zero
             count = zero
             for j in range(data.size):
                 m = data[j]
@@ -108,11 +109,15 @@ def clip_residual(
                 gg += g * g
                 s_1 += abs(d - g)
                 gm += g * m
+                sign = one if d > g else zero
+                sign = sign if d >= g else -one
+                zm += sign * m
                 count += zero if d == g else one
             sums[0] += gg
             sums[1] += s_1
             sums[2] += count
             sums[3] += gm
+            sums[4] += zm
             nonzeros[i] += count
 
 

@@ -37,10 +37,17 @@ class ClippedSums(Sums):
         """⟨G, M⟩."""
         return float(self.values[3])
 
+    @property
+    def sign_dot_m(self) -> float:
+        """⟨sign S, M⟩."""
+        return float(self.values[4])
 
-def add_clipped(values: Array, g_squared: float, s_norm: float, nonzeros: int, g_dot_m: float) -> None:
+
+def add_clipped(
+    values: Array, g_squared: float, s_norm: float, nonzeros: int, g_dot_m: float, sign_dot_m: float
+) -> None:
     """Add what was found on one tile to the array of :class:`ClippedSums`, as ``kernels.clip_residual`` does."""
-    values += (g_squared, s_norm, nonzeros, g_dot_m)
+    values += (g_squared, s_norm, nonzeros, g_dot_m, sign_dot_m)
 
 
 @dataclass
@@ -50,28 +57,28 @@ class DualSums(ClippedSums):
     @property
     def clipped_values(self) -> Array:
         """The part of the array that belongs to G and S."""
-        return self.values[:4]
+        return self.values[:CLIPPED_VALUES]
 
     @property
     def dual_values(self) -> Array:
         """The part of the array that belongs to Y."""
-        return self.values[4:]
+        return self.values[CLIPPED_VALUES:]
 
     @property
     def y_squared(self) -> float:
         """‖Y‖²_F."""
-        return float(self.values[4])
+        return float(self.dual_values[0])
 
     @property
     def y_dot_m(self) -> float:
         """⟨Y, M⟩."""
-        return float(self.values[5])
+        return float(self.dual_values[1])
 
     def add_dual(self, squared: float, dot_m: float) -> None:
         """Add a tile's ‖Y‖² and ⟨Y, M⟩."""
-        self.values[4] += squared
-        self.values[5] += dot_m
+        self.dual_values[0] += squared
+        self.dual_values[1] += dot_m
 
 
 # Lengths of the kernels' arrays.
-CLIPPED_VALUES, DUAL_VALUES = 4, 6
+CLIPPED_VALUES, DUAL_VALUES = 5, 7

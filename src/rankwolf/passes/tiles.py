@@ -45,7 +45,8 @@ def _clip_sparse_tile(tile: Any, left: Array, right_t: Array, limit: float, valu
         sparse = residual - clipped
         s_norm = float(np.sum(np.abs(sparse), dtype=np.float64))
         nonzeros = int(np.count_nonzero(sparse))
-        add_clipped(values, dot(clipped, clipped), s_norm, nonzeros, dot(clipped, tile.data))
+        signs = dot(np.sign(sparse), tile.data)
+        add_clipped(values, dot(clipped, clipped), s_norm, nonzeros, dot(clipped, tile.data), signs)
     return with_entries(tile, clipped)
 
 

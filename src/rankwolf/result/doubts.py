@@ -15,6 +15,11 @@ DOUBTFUL_SIDE = 20
 # A share of the observed entries in S beyond which S is not sparse.
 MOSTLY = 0.6
 
+# Of the squared norm of the data: a misfit below this is none.
+EXACT = 1e-12
+# A relative gap from which on it says nothing.
+NO_BOUND = 0.99
+
 
 def doubts(fit: Decomposition) -> list[str]:
     """One sentence or two for each thing that is odd; none where all is well."""
@@ -30,6 +35,11 @@ def doubts_of_parts(fit: Decomposition) -> list[str]:
     if fit.source is not None:
         if fit.source.summary.norm == 0.0:
             return []  # of zeros, both parts are zero
+        if fit.radii and fit.objective <= EXACT * 0.5 * fit.source.summary.norm**2:
+            return [
+                "The radii hold all of the data: L + S = X is within them, so many pairs are optimal, and which one "
+                "this is means nothing. Give smaller radii."
+            ]
         observed = fit.source.summary.observed
     given = "lambdas" if fit.lambdas else "radii"
     smaller, larger = ("a smaller", "a larger") if fit.lambdas else ("larger", "smaller")
@@ -70,7 +80,12 @@ def _of_the_ending(fit: Decomposition) -> list[str]:
     remedy = _REMEDIES.get(fit.status)
     if remedy is None:
         return []
-    return [f"{fit.status.value} The certified gap is {fit.relative_gap:.2g}. {remedy}"]
+    gap = f"The certified gap is {fit.relative_gap:.2g}"
+    if fit.relative_gap > NO_BOUND:
+        gap += ": no lower bound above 0 was proved, so how far this pair is from the optimum is not known"
+        if fit.method not in ("hybrid", "als"):
+            gap += f". The method {fit.method!r} is slow to close it; 'auto' is not"
+    return [f"{fit.status.value} {gap}. {remedy}"]
 
 
 P = ParamSpec("P")

@@ -15,7 +15,7 @@ a lower bound, with G scaled down to the problem's own weights, are what a run r
 
 from __future__ import annotations
 
-from math import inf
+from math import floor, inf, log10
 
 import numpy as np
 
@@ -42,11 +42,15 @@ def advance(problem: Problem, source: Source, state: HybridState, settings: Hybr
     """One step at the level where the state is, or at the next one if that has settled."""
     level = state.level
     if state.point is not None:
-        aim = next_weights(problem, state, settings)
+        if problem.follows:
+            relative = relative_gap(problem, state)
+            level.wait(relative * problem.value(state.found, state.point.weights.lambda_S), relative)
+        problem = problem.inside(state.point.weights, margin_of(problem, state, settings))
+        aim = None if problem.follows else next_weights(problem, state, settings)
         if aim is not None:
             state.enter(aim, settings.predicts)
     try:
-        step(level.weights, source, state, settings)
+        step(problem, source, state, settings)
     except TimeUp:
         state.stay()
         raise
@@ -64,7 +68,7 @@ def next_weights(problem: Problem, state: HybridState, settings: HybridSettings)
     off = problem.price_error(level.weights, found)
     if off == 0.0:
         return None
-    gap = point.objective - ritz_bound(level.weights, point, level.weights.lambda_S)
+    gap = point.objective - ritz_bound(level.weights, point)
     small = min(settings.path_gap * point.objective, settings.path_share * off)
     # On the way to given weights a level may be left as it is, because the last one is solved in any case.
     patience = settings.path_passes if off == inf else inf
@@ -75,18 +79,31 @@ def next_weights(problem: Problem, state: HybridState, settings: HybridSettings)
     return None if weights == level.weights else weights
 
 
-def ritz_bound(problem: Problem, point: Point, largest_entry: float) -> float:
-    """A lower bound on the optimum of ``problem`` from G at ``point``, whose entries are at most ``largest_entry``.
+def ritz_bound(problem: Problem, point: Point) -> float:
+    """A lower bound on the optimum of ``problem`` from G at ``point``.
 
     It rests on the Ritz values of G on span Q, which are never above ‖G‖₂ but for rounding: a promise, not a proof.
     """
     squared = float(np.linalg.eigvalsh(point.sums.probe_gram)[-1])
     spectral_norm = max(squared, 0.0) ** 0.5
-    return problem.lower_bound(point.sums.g_dot_m, point.sums.g_squared, spectral_norm, largest_entry)
+    sums = point.sums
+    return problem.lower_bound(sums.g_dot_m, sums.g_squared, spectral_norm, point.weights.lambda_S)
 
 
 def relative_gap(problem: Problem, state: HybridState) -> float:
     """Of ``problem`` itself at the best point, by the Ritz bound."""
-    limit = state.level.weights.lambda_S
-    value = problem.value(state.found, limit)
-    return (value - ritz_bound(problem, state.evaluated, limit)) / value if value > 0.0 else 0.0
+    value = problem.value(state.found, state.evaluated.weights.lambda_S)
+    return (value - ritz_bound(problem, state.evaluated)) / value if value > 0.0 else 0.0
+
+
+def margin_of(problem: Problem, state: HybridState, settings: HybridSettings) -> float:
+    """What it may cost to keep inside of a constraint: a small share of the objective, beside the gap.
+
+    It changes by powers of ten: an aim that moved with every pass would never be met.
+    """
+    if not problem.follows:
+        return 0.0
+    value = problem.value(state.found, state.evaluated.weights.lambda_S)
+    gap = relative_gap(problem, state)
+    power = floor(log10(gap)) if 0.0 < gap < 1e-2 else -3
+    return settings.margin_share * value * 10.0 ** min(power, -3)

@@ -67,6 +67,13 @@ class HybridSettings:
     path_share: float = 0.3
     # An L that was given, and was no optimum of weights, is taken for one at this share of ‖P_Ω M‖_F.
     warm_share: float = 1e-3
+    # Where the weights follow every pass: an objective is compared with one of weights that differ by at most this.
+    comparable_prices: float = 1.1
+    # After so many passes without a smaller gap they take shorter steps, by the number of passes beyond: the two prices
+    # chase each other then.
+    price_patience: int = 6
+    # They aim inside of the radii by what costs this share of the gap, so that a point near the aim is allowed.
+    margin_share: float = 0.02
     # Whether a level starts where the line through the ends of the last two leads.
     predicts: bool = True
 

@@ -13,11 +13,11 @@ from rankwolf.ground.low_rank import LowRank
 from rankwolf.ground.momentum import Momentum
 from rankwolf.oracles.nuclear import orthonormal_against
 from rankwolf.passes import Deflation, evaluate
-from rankwolf.problem import Certificate, Found, NoiseBounded, Past, Penalized, Problem
+from rankwolf.problem import Certificate, Constrained, Found, NoiseBounded, Past, Penalized, Problem
 from rankwolf.solvers.base import Report, Solution, Solver, Start
 from rankwolf.solvers.hybrid.end import at_the_end
 from rankwolf.solvers.hybrid.pace import Pace
-from rankwolf.solvers.hybrid.path import advance, ritz_bound
+from rankwolf.solvers.hybrid.path import advance, margin_of, ritz_bound
 from rankwolf.solvers.hybrid.settings import HybridSettings
 from rankwolf.solvers.hybrid.start import start, start_from
 from rankwolf.solvers.hybrid.state import HybridState, Level, Point
@@ -41,7 +41,7 @@ class Hybrid(Solver[Problem, HybridState]):
     """
 
     name = "hybrid"
-    solves = (Penalized, NoiseBounded)
+    solves = (Penalized, Constrained, NoiseBounded)
     states = (HybridState, Level, Past, Found, Penalized, Point, HybridSums, Pace, Momentum)
 
     def __init__(self, **changes: Any) -> None:
@@ -66,17 +66,19 @@ class Hybrid(Solver[Problem, HybridState]):
     def step(self, problem: Problem, source: Source, state: HybridState) -> HybridState:
         """One pass, or a few where it overshot."""
         advance(problem, source, state, self.settings)
-        weights = state.level.weights
+        weights = state.evaluated.weights
         # At the weights themselves, rounding may hide that a point is as good as the best.
         state.value = state.best if weights == problem else problem.value(state.found, weights.lambda_S)
         return state
 
     def report(self, problem: Problem, state: HybridState) -> Report:
         """The objective, a bound from Ritz values on span Q, and what a proof may be expected to give."""
-        found, weights = state.found, state.level.weights
-        bound = ritz_bound(problem, state.evaluated, weights.lambda_S)
+        found, weights = state.found, state.evaluated.weights
+        bound = ritz_bound(problem, state.evaluated)
         settled = problem.price_error(weights, found) < inf
-        expected = state.value - state.proof_ratio * (state.value - bound) if settled else bound
+        margin = margin_of(problem, state, self.settings)
+        ready = settled and (not problem.follows or problem.allows(weights, found, margin))
+        expected = state.value - state.proof_ratio * (state.value - bound) if ready else bound
         # Where the weights are looked for, a level that settles slowly shows in its own objective alone.
         improves = weights != problem and state.pace.decrease > 1e-13 * state.best
         return Report(
@@ -106,10 +108,10 @@ class Hybrid(Solver[Problem, HybridState]):
     def solution(self, problem: Problem, source: Source, state: HybridState) -> Solution:
         """The best point, made allowed where it is not, with the directions in which its G is too long."""
         point = state.evaluated
-        lambda_L, lambda_S = state.level.weights.pair
-        low_rank, threshold = allowed(problem, source, state)
-        solution = Solution(low_rank, threshold, clip=lambda_S)
-        if threshold == 0.0:
+        lambda_L, lambda_S = point.weights.pair
+        low_rank, threshold = allowed(problem, source, state, self.settings)
+        solution = Solution(low_rank, threshold, clip=threshold if problem.follows else lambda_S)
+        if threshold == 0.0 and not problem.follows:
             end = at_the_end(problem, source, state, low_rank, self.settings)
             solution = Solution(
                 end.low_rank, end.limit, clip=lambda_S, dual=low_rank, shrinks=end.limit == 0.0
@@ -124,17 +126,27 @@ class Hybrid(Solver[Problem, HybridState]):
         return replace(solution, deflation=Deflation(directions, excess))
 
 
-def allowed(problem: Problem, source: Source, state: HybridState) -> tuple[LowRank, float]:
-    """L and the threshold of S, such that the problem's constraint holds.
+def allowed(
+    problem: Problem, source: Source, state: HybridState, settings: HybridSettings
+) -> tuple[LowRank, float]:
+    """L and the threshold of S, such that the problem's constraints hold.
 
-    Where it holds already, and for weights, nothing is computed. Else a pass for each Newton step, one or two.
+    Where they hold already, and for weights, nothing is computed. Else a pass for each Newton step, one or two.
     """
-    point, threshold, found = state.evaluated, state.level.weights.lambda_S, state.found
-    low_rank = source.low_rank(point.left, point.right)
+    point, found, margin = state.evaluated, state.found, margin_of(problem, state, settings)
+    threshold, low_rank = point.weights.lambda_S, source.low_rank(point.left, point.right)
+    if problem.allows(point.weights, found, margin):
+        return low_rank, threshold
+    spectrum = problem.allowed_spectrum(low_rank.s, found)
+    low_rank = LowRank(low_rank.u[:, : spectrum.size], spectrum, low_rank.vt[: spectrum.size])
+    threshold = problem.allowed_threshold(threshold, found, margin)
     for _ in range(20):
-        better = problem.allowed_threshold(threshold, found)
-        if better in (threshold, 0.0):
-            return low_rank, better
+        if threshold == 0.0 and not problem.follows:
+            break
+        sums = evaluate(source, low_rank, threshold)
+        found = state.found_by(sums, threshold, low_rank.nuclear_norm, low_rank.rank)
+        better = problem.allowed_threshold(threshold, found, margin)
+        if better == threshold:
+            return low_rank, threshold
         threshold = better
-        found = state.found_by(evaluate(source, low_rank, threshold))
-    return low_rank, 0.0
+    return low_rank, inf if problem.follows else 0.0

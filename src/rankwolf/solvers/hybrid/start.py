@@ -8,7 +8,7 @@ import numpy as np
 
 from rankwolf.data import InMemory, Source
 from rankwolf.oracles.nuclear import orthonormal_against
-from rankwolf.problem import Problem
+from rankwolf.problem import Problem, Share
 from rankwolf.solvers.base import Start
 from rankwolf.solvers.hybrid.path import advance, begin, relative_gap
 from rankwolf.solvers.hybrid.settings import HybridSettings
@@ -29,10 +29,14 @@ def start(
     if count is None:
         return begin(problem, source, rng, settings)
     sample = InMemory(source.sample(count, rng), None, source.n_threads, transposed=False)
-    noise = (count**0.5 + n**0.5) / (m**0.5 + n**0.5)
+    share = Share(
+        rows=count / m,
+        noise=(count**0.5 + n**0.5) / (m**0.5 + n**0.5),
+        norm=sample.summary.norm / source.summary.norm if source.summary.norm > 0.0 else 1.0,
+    )
     with_probes = replace(settings, probe_share=settings.sample_probe_share)
-    small = solve_roughly(problem.on_sample(count / m, noise), sample, rng, with_probes)
-    dtype, weights = source.dtype, problem.from_sample(small.level.weights, noise)
+    small = solve_roughly(problem.on_sample(share), sample, rng, with_probes)
+    dtype, weights = source.dtype, problem.from_sample(small.level.weights, share)
     right = (small.right * (m / count) ** 0.25).astype(dtype)
     return HybridState.at(source, weights, right, small.basis.astype(dtype), rng, settings)
 

@@ -20,10 +20,11 @@ from rankwolf.solvers.hybrid.sweep import HybridSums
 
 @dataclass
 class Point:
-    """An evaluated L = left·rightᵀ, its objective, and the sums of the pass that evaluated it."""
+    """An evaluated L = left·rightᵀ, its objective with the ``weights`` of then, and the sums of that pass."""
 
     left: Array
     right: Array
+    weights: Penalized
     objective: float
     nuclear_norm: float
     sums: HybridSums
@@ -44,6 +45,7 @@ class Level:
     """Where on the path a state is: the weights, and how many passes were made with them.
 
     ``before`` are the weights of the level before, at whose end L was ``rows``·``right``ᵀ; on the first there are none.
+    Where the weights follow every pass: the least gaps so far, and for how many passes there was none that is less.
     """
 
     weights: Penalized
@@ -52,6 +54,16 @@ class Level:
     before: Penalized | None = None
     past: Past = field(default_factory=Past)
     passes: int = 0
+    least_gap: float = inf
+    least_relative_gap: float = inf
+    waited: int = 0
+
+    def wait(self, gap: float, relative_gap: float) -> None:
+        """Count the passes without a gap that is less by a tenth, of one kind or the other."""
+        less = gap < 0.9 * self.least_gap or relative_gap < 0.9 * self.least_relative_gap
+        self.waited = 0 if less else self.waited + 1
+        self.least_gap = min(gap, self.least_gap)
+        self.least_relative_gap = min(relative_gap, self.least_relative_gap)
 
 
 @dataclass
@@ -125,19 +137,36 @@ class HybridState:
     @property
     def found(self) -> Found:
         """What was found at the best point."""
-        return self.found_by(self.evaluated.sums)
+        return self.found_at(self.evaluated)
 
-    def found_by(self, sums: ClippedSums) -> Found:
-        """The same with the sums of another pass at this L."""
-        point = self.evaluated
+    def found_at(self, point: Point) -> Found:
+        """What the pass found that evaluated ``point``."""
+        return self.found_by(point.sums, point.weights.lambda_S, point.nuclear_norm, point.right.shape[1])
+
+    def found_by(self, sums: ClippedSums, level: float, nuclear_norm: float, rank: int) -> Found:
+        """What the sums of a pass say that clipped at ``level``, about an L of this norm and rank."""
         return Found(
-            point.nuclear_norm,
-            point.right.shape[1],
+            nuclear_norm,
+            rank,
             sums.g_squared,
             sums.s_norm,
             sums.nonzeros,
             self.observed,
+            clipped_dot_l=sums.g_dot_m - sums.g_squared - level * sums.s_norm,
+            signs_dot_l=sums.sign_dot_m - sums.s_norm - level * sums.nonzeros,
         )
+
+    def follow(self, weights: Penalized, most: float) -> None:
+        """Go on with weights that are a little different: the best objective is expressed in them.
+
+        Where they differ by more than the factor ``most``, there is nothing to compare with.
+        """
+        if weights == self.level.weights:
+            return
+        self.level.weights = weights
+        if self.point is not None:
+            then = self.point.weights
+            self.best = weights.objective_at(then, self.found) if weights.ratio(then) <= most else inf
 
     def return_to_best(self) -> None:
         """Let the next pass start from the best point as it is."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 
 import numpy as np
 
 from rankwolf.data import Source
 from rankwolf.ground.arrays import Array
+from rankwolf.oracles.l1 import projection_threshold
 from rankwolf.oracles.nuclear import orthonormal_against, projected_svd
-from rankwolf.problem import Penalized
+from rankwolf.problem import Penalized, Problem
 from rankwolf.solvers.hybrid.pace import Move
 from rankwolf.solvers.hybrid.settings import HybridSettings
 from rankwolf.solvers.hybrid.state import HybridState, Point
@@ -29,8 +31,9 @@ class Swept:
     before: Array
 
 
-def step(problem: Penalized, source: Source, state: HybridState, settings: HybridSettings) -> None:
+def step(problem: Problem, source: Source, state: HybridState, settings: HybridSettings) -> None:
     """Steps 1 to 4. Moves are tried until one does not raise the objective; the last one counts in any case."""
+    weights = state.level.weights
     # Rounding may hide the last decreases of the objective; G still improves.
     target = state.best * (1.0 + ROUNDING[source.dtype.itemsize])
     best_was_long = state.point is not None and state.best < inf and state.point.length > 1.0
@@ -39,18 +42,22 @@ def step(problem: Penalized, source: Source, state: HybridState, settings: Hybri
         swept = None  # three of the largest arrays of a run
         if move.from_best:
             state.return_to_best()
-        swept = sweep(problem, source, state, settings, move)
+        swept = sweep(weights, source, state, settings, move)
         if swept.point.objective <= target:
             break
     assert swept is not None
     point = swept.point
-    threshold(problem, source, state, settings, swept)
+    price = threshold(problem, weights, source, state, settings, swept)
     m, n = source.shape
     observed = source.observed_fraction
     live = observed - point.sums.nonzeros / (m * n)
     state.pace.update(settings, live, observed, state.best - point.objective)
     if point.objective <= target:
         state.point, state.best = point, min(point.objective, state.best)
+    found = state.found_at(point)
+    following = problem.prices_after(weights, price, found, settings.path_step)
+    part = min(1.0, settings.price_patience / max(state.level.waited, 1))
+    state.follow(weights.part_way(following, part) if part < 1.0 else following, settings.comparable_prices)
 
 
 def sweep(
@@ -66,7 +73,7 @@ def sweep(
     scaled = sums.left_gram * np.sqrt(np.outer(task.squares, task.squares))
     nuclear_norm = float(np.sum(np.sqrt(np.maximum(np.linalg.eigvalsh(scaled), 0.0))))
     objective = problem.objective(sums.g_squared, nuclear_norm, sums.s_norm)
-    point = Point(left, plan.right, objective, nuclear_norm, sums, plan.basis, plan.length)
+    point = Point(left, plan.right, problem, objective, nuclear_norm, sums, plan.basis, plan.length)
     return Swept(point, rows, before)
 
 
@@ -99,14 +106,27 @@ def _plan(problem: Penalized, state: HybridState, settings: HybridSettings, move
 
 
 def threshold(
-    problem: Penalized, source: Source, state: HybridState, settings: HybridSettings, swept: Swept
-) -> None:
-    """Step 3: L⁺ = Ũ·D_sλL(ŨᵀX), Ũ an orthonormal basis of B; and the basis of the next pass."""
-    point, sums, cut = swept.point, swept.point.sums, swept.point.length * problem.lambda_L
+    problem: Problem,
+    weights: Penalized,
+    source: Source,
+    state: HybridState,
+    settings: HybridSettings,
+    swept: Swept,
+) -> float:
+    """Step 3: L⁺ = Ũ·D_sλL(ŨᵀX), Ũ an orthonormal basis of B; and the basis of the next pass. Returns λ_L.
+
+    Where ‖L‖_* is bounded, λ_L is the one with which L⁺ meets the bound.
+    """
+    point, sums = swept.point, swept.point.sums
     coordinates, singular, vectors = projected_svd(
         sums.basis_gram,
         point.right.astype(np.float64) @ sums.left_basis + point.length * sums.clipped_basis,
     )
+    price = weights.lambda_L
+    if problem.follows:
+        meets = problem.threshold_L(point.length, partial(projection_threshold, singular)) / point.length
+        price = min(max(meets, price / settings.path_step), price * settings.path_step)
+    cut = point.length * price
     rank = int(np.count_nonzero(singular > cut))
     root = np.sqrt(singular[:rank] - cut)
     state.previous, state.previous_rows = state.right, swept.before
@@ -116,6 +136,7 @@ def threshold(
     came_in = rank - point.right.shape[1]
     state.basis = _next_basis(vectors, rank, came_in, settings, state.rng).astype(dtype)
     state.first = False
+    return price
 
 
 def _rotation(right: Array, target: Array) -> Array:

@@ -1,0 +1,31 @@
+"""The convex problems that are solved, in one language.
+
+A form of the problem is one class. It answers what an algorithm, the certificate and the loop ask of it: the objective
+of a pair (L, S), a lower bound on the optimum from a dual point, the vertex that Frank-Wolfe moves towards, the
+thresholds of a proximal step, and its own description. All arguments are scalars, which passes over the data (for
+entries) or products with A (for measurements) add up.
+"""
+
+from __future__ import annotations
+
+from rankwolf.problem.base import Certificate, FindThreshold, Found, Past, Problem, Share, WithOracles
+from rankwolf.problem.constrained import Constrained
+from rankwolf.problem.noise_bounded import NoiseBounded
+from rankwolf.problem.penalized import Penalized
+
+# By the parameter that defines them: a checkpoint says which it was.
+FORMS: dict[str, type[Problem]] = {form.parameter: form for form in (Penalized, Constrained, NoiseBounded)}
+
+__all__ = [
+    "FORMS",
+    "Certificate",
+    "Constrained",
+    "FindThreshold",
+    "Found",
+    "NoiseBounded",
+    "Past",
+    "Penalized",
+    "Problem",
+    "Share",
+    "WithOracles",
+]

@@ -1,0 +1,102 @@
+"""A bound on the misfit; 0 is classical pursuit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+
+from rankwolf.problem.base import Found, Past, Problem, Share
+from rankwolf.problem.penalized import Penalized
+
+
+@dataclass(frozen=True)
+class NoiseBounded(Problem):
+    """min ‖L‖_* + λ‖S‖₁ subject to ‖P_Ω(L + S − M)‖_F ≤ ε; ε = 0 is classical pursuit, L + S = M on Ω.
+
+    The optimum is that of the penalised problem with weights (μ, μλ) for the μ at which the misfit is ε; for ε = 0 it
+    is the end of the path, μ → 0. Two numbers; every answer costs a few operations.
+
+    >>> NoiseBounded(weight=0.5, epsilon=2.0).objective(misfit_squared=2.0, nuclear_norm=10.0, l1_norm=4.0)
+    12.0
+    """
+
+    weight: float
+    epsilon: float
+
+    parameter = "noise"
+    symbols = ("weight", "epsilon")
+    letters = ("λ", "ε")
+    unit = "1"
+    remedy = "The weight of S is 1/√max(m, n) by default."
+
+    def scale(self, norm: float, operator_norm: float = 1.0) -> float:
+        """The weight has no unit."""
+        return 1.0
+
+    def penalty(self, nuclear_norm: float, l1_norm: float) -> float:
+        """‖L‖_* + λ‖S‖₁."""
+        return nuclear_norm + self.weight * l1_norm
+
+    @property
+    def threshold_at_zero(self) -> float:
+        """0: S = M leaves no misfit."""
+        return 0.0
+
+    def objective(self, misfit_squared: float, nuclear_norm: float, l1_norm: float) -> float:
+        """‖L‖_* + λ‖S‖₁: whoever asks has made sure that the misfit is at most ε."""
+        return self.penalty(nuclear_norm, l1_norm)
+
+    def lower_bound(self, dot_m: float, squared: float, spectral_norm: float, largest_entry: float) -> float:
+        """The dual is max ⟨Y, M⟩ − ε‖Y‖_F over ‖Y‖₂ ≤ 1 and |Y| ≤ λ; Y is made as long as that allows."""
+        excess = max(spectral_norm, largest_entry / self.weight)
+        return max(dot_m - self.epsilon * squared**0.5, 0.0) / excess if excess > 0.0 else 0.0
+
+    def allows(self, now: Penalized, found: Found, margin: float) -> bool:
+        """Whether the misfit is at most ε."""
+        return found.misfit_squared <= self.epsilon**2
+
+    def value(self, found: Found, level: float) -> float:
+        """With S + (1 − c)G for the c ≤ 1 at which the misfit is c‖G‖ = ε."""
+        misfit = found.misfit_squared**0.5
+        c = min(1.0, self.epsilon / misfit) if misfit > 0.0 else 1.0
+        return self.penalty(found.nuclear_norm, found.l1_norm + (1.0 - c) * found.clipped_l1(level))
+
+    def prices(self, now: Penalized, found: Found, past: Past) -> Penalized:
+        """Where ‖G‖ would be a tenth of its present error below ε, by its response to the weights so far.
+
+        It is d log‖G‖/d log λ between the last two levels; ‖G‖ grows with the weights, at most in proportion.
+        """
+        misfit, response = found.misfit_squared**0.5, 1.0
+        if past.weights is not None and past.found is not None and past.found.misfit_squared * misfit > 0.0:
+            change = log(now.lambda_L / past.weights.lambda_L)
+            grown = log(misfit / past.found.misfit_squared**0.5)
+            response = min(max(grown / change, 0.1), 1.0) if change else 1.0
+        past.weights, past.found = now, found
+        if self.epsilon == 0.0 or misfit == 0.0:
+            return now.times(0.0 if self.epsilon == 0.0 else 2.0)
+        aim = self.epsilon - 0.1 * abs(misfit - self.epsilon)
+        return now.times(float(max(aim / misfit, 1e-3) ** (1.0 / response)))
+
+    def price_error(self, now: Penalized, found: Found) -> float:
+        """‖G‖·|ε − ‖G‖|: what the optimum at ``now`` is away from this form's, by its own dual."""
+        misfit = found.misfit_squared**0.5
+        return float(misfit * abs(self.epsilon - misfit))
+
+    def on_sample(self, share: Share) -> NoiseBounded:
+        """The misfit grows like the square root of the number of rows, the noise in L as it says."""
+        return NoiseBounded(self.weight / share.noise, share.rows**0.5 * self.epsilon)
+
+    def from_sample(self, weights: Penalized, share: Share) -> Penalized:
+        """λ_L grows with the norm of noise."""
+        return Penalized(weights.lambda_L / share.noise, weights.lambda_S)
+
+    def top(self, lambda_L: float, longer_side: int) -> Penalized:
+        """In the proportion of the objective; any weights for a matrix of zeros."""
+        return Penalized(lambda_L or 1.0, (lambda_L or 1.0) * self.weight)
+
+    def allowed_threshold(self, threshold: float, found: Found, margin: float) -> float:
+        """‖G‖² is concave in the square of the threshold: one step from above is enough. 0 for ε = 0."""
+        over = found.misfit_squared - self.epsilon**2
+        if self.epsilon == 0.0 or over <= 0.0:
+            return 0.0 if self.epsilon == 0.0 else threshold
+        return float(max(threshold**2 - (1.0 + 1e-12) * over / max(found.nonzeros, 1), 0.0) ** 0.5)

@@ -1,0 +1,125 @@
+"""Weights on both norms; the other forms are places on the path of these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+from rankwolf.problem.base import FindThreshold, Found, Past, Share, WithOracles
+
+
+@dataclass(frozen=True)
+class Penalized(WithOracles):
+    """min ½‖P_Ω(L + S − M)‖²_F + λ_L‖L‖_* + λ_S‖S‖₁, equation (1.5).
+
+    Two numbers; every answer costs a few operations.
+
+    >>> Penalized(3.0, 0.5).objective(misfit_squared=2.0, nuclear_norm=10.0, l1_norm=4.0)
+    33.0
+    """
+
+    lambda_L: float
+    lambda_S: float
+
+    parameter = "lambdas"
+    symbols = ("lambda_L", "lambda_S")
+    letters = ("λ_L", "λ_S")
+    unit = "‖A‖·‖b‖"
+    remedy = "Look at delta and at the scale of X."
+
+    def scale(self, norm: float, operator_norm: float = 1.0) -> float:
+        """‖A‖·‖b‖, the size of the gradient A*b."""
+        return norm * operator_norm
+
+    def penalty(self, nuclear_norm: float, l1_norm: float) -> float:
+        """λ_L‖L‖_* + λ_S‖S‖₁."""
+        return self.lambda_L * nuclear_norm + self.lambda_S * l1_norm
+
+    @property
+    def threshold_at_zero(self) -> float:
+        """λ_S."""
+        return self.lambda_S
+
+    def lower_bound(self, dot_m: float, squared: float, spectral_norm: float, largest_entry: float) -> float:
+        """The dual is max ⟨Y, M⟩ − ½‖Y‖² over ‖Y‖₂ ≤ λ_L and |Y| ≤ λ_S.
+
+        θY is feasible for θ ≤ min(1, λ_L/‖Y‖₂, λ_S/max|Y|), and the best such θ is taken. Values above 1 are left out:
+        at a point of the problem Y = M − L − S has θ = 1.
+        """
+        if squared <= 0.0:
+            return 0.0
+        excess = max(spectral_norm, largest_entry * (self.lambda_L / self.lambda_S)) / self.lambda_L
+        theta = min(1.0 / max(excess, 1.0), max(dot_m / squared, 0.0))
+        return theta * dot_m - 0.5 * theta * theta * squared
+
+    def vertex(self, objective: float, spectral_norm: float, largest_entry: float) -> tuple[float, float]:
+        """Lines 5 to 14 of Algorithm 5: the bounds U = objective/λ, or 0 where the gradient is below the weight.
+
+        Thresholding leaves |G| = λ_S where S is not zero; rounding must not turn that into a vertex.
+        """
+        return (
+            objective / self.lambda_L if spectral_norm > self.lambda_L else 0.0,
+            objective / self.lambda_S if largest_entry > self.lambda_S * (1.0 + 1e-12) else 0.0,
+        )
+
+    def objective_at(self, now: Penalized, found: Found) -> float:
+        """The objective with these weights of the L at which ``now`` found this.
+
+        The Huber loss is a concave function of λ_S, with the slope ‖S‖₁ and the curvature −nnz(S).
+        """
+        change = self.lambda_S - now.lambda_S
+        huber = 0.5 * found.misfit_squared + now.lambda_S * found.l1_norm
+        return (
+            huber
+            + change * found.l1_norm
+            - 0.5 * change * change * found.nonzeros
+            + self.lambda_L * found.nuclear_norm
+        )
+
+    def ratio(self, other: Penalized) -> float:
+        """By how much the weights differ: the larger of the two factors, at least 1."""
+        pairs = zip(self.pair, other.pair, strict=True)
+        return max(max(a / b, b / a) for a, b in pairs)
+
+    def times(self, factor: float) -> Penalized:
+        """The same problem with both weights multiplied: a place on the path that leads to it."""
+        return Penalized(factor * self.lambda_L, factor * self.lambda_S)
+
+    def part_way(self, aim: Penalized, part: float) -> Penalized:
+        """Between these weights (0) and ``aim`` (1), in proportion."""
+        return Penalized(*(a * (b / a) ** part for a, b in zip(self.pair, aim.pair, strict=True)))
+
+    def towards(self, aim: Penalized, most: float) -> Penalized:
+        """``aim``, or where each weight has changed by the factor ``most`` on the way to it."""
+        return Penalized(
+            min(max(aim.lambda_L, self.lambda_L / most), self.lambda_L * most),
+            min(max(aim.lambda_S, self.lambda_S / most), self.lambda_S * most),
+        )
+
+    def prices(self, now: Penalized, found: Found, past: Past) -> Penalized:
+        """The weights themselves."""
+        return self
+
+    def price_error(self, now: Penalized, found: Found) -> float:
+        """Nothing at the weights; elsewhere there is no telling."""
+        return 0.0 if now == self else inf
+
+    def on_sample(self, share: Share) -> Penalized:
+        """λ_L goes with the norm of noise, so that as little of it comes into L."""
+        return Penalized(share.noise * self.lambda_L, self.lambda_S)
+
+    def from_sample(self, weights: Penalized, share: Share) -> Penalized:
+        """The weights themselves."""
+        return self
+
+    def top(self, lambda_L: float, longer_side: int) -> Penalized:
+        """A multiple of the weights, at least 1."""
+        return self.times(max(1.0, lambda_L / self.lambda_L))
+
+    def threshold_L(self, step: float, find: FindThreshold) -> float:
+        """step·λ_L."""
+        return step * self.lambda_L
+
+    def threshold_S(self, step: float, find: FindThreshold) -> float:
+        """step·λ_S."""
+        return step * self.lambda_S
