@@ -8,10 +8,10 @@ entries) or products with A (for measurements) add up.
 
 from __future__ import annotations
 
-from rankwolf.problem.base import Certificate, FindThreshold, Found, Past, Problem, Share, WithOracles
+from rankwolf.problem.base import Certificate, FindThreshold, Found, Problem, Share, WithOracles
 from rankwolf.problem.constrained import Constrained
 from rankwolf.problem.noise_bounded import NoiseBounded
-from rankwolf.problem.penalized import Penalized
+from rankwolf.problem.penalized import Past, Penalized
 
 # By the parameter that defines them: a checkpoint says which it was.
 FORMS: dict[str, type[Problem]] = {form.parameter: form for form in (Penalized, Constrained, NoiseBounded)}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rankwolf.ground.arrays import Array
 
 if TYPE_CHECKING:
-    from rankwolf.problem.penalized import Penalized
+    from rankwolf.problem.penalized import Past, Penalized
 
 # ``find(radius)`` is the threshold θ with Σ max(|x| − θ, 0) = radius, for whatever numbers x a step thresholds.
 FindThreshold = Callable[[float], float]
@@ -38,14 +38,6 @@ class Found:
         """An upper bound on ‖G‖₁: ``level`` at each entry of S, and Cauchy-Schwarz for the others."""
         rest = max(self.misfit_squared - self.nonzeros * level * level, 0.0)
         return float(self.nonzeros * level + (rest * max(self.observed - self.nonzeros, 0)) ** 0.5)
-
-
-@dataclass
-class Past:
-    """What the search for prices remembers: the weights of the level before, and what was found there."""
-
-    weights: Penalized | None = None
-    found: Found | None = None
 
 
 @dataclass(frozen=True)
@@ -132,6 +124,10 @@ class Problem(ABC):
     def price_error(self, now: Penalized, found: Found) -> float:
         """How much of the gap comes from ``now`` not being the prices, in units of the penalised objective."""
         raise TypeError(f"{type(self).__name__} is no place on the path.")
+
+    def price_of_step(self, now: Penalized, length: float, find: FindThreshold) -> float:
+        """λ_L of a threshold step of this length; ``find`` is asked where a norm is prescribed."""
+        return now.lambda_L
 
     def prices_after(self, now: Penalized, threshold_L: float, found: Found, most: float) -> Penalized:
         """The weights for the next pass, where they follow every pass (``follows``).

@@ -83,6 +83,10 @@ class Constrained(WithOracles):
         along_L = found.signs_dot_l / found.nuclear_norm if found.nuclear_norm > 0.0 else 0.0
         return found.l1_norm - self.tau_S + along_L * over_L
 
+    def price_of_step(self, now: Penalized, length: float, find: FindThreshold) -> float:
+        """The one with which the step projects onto ‖L‖_* ≤ τ_L."""
+        return find(self.tau_L) / length
+
     def prices_after(self, now: Penalized, threshold_L: float, found: Found, most: float) -> Penalized:
         """λ_L is that of the projection onto ‖L‖_* ≤ τ_L, λ_S the level at which ‖S‖₁ = τ_S.
 

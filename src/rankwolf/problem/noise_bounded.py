@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import log
 
-from rankwolf.problem.base import Found, Past, Problem, Share
-from rankwolf.problem.penalized import Penalized
+from rankwolf.problem.base import Found, Problem, Share
+from rankwolf.problem.penalized import Past, Penalized
 
 
 @dataclass(frozen=True)

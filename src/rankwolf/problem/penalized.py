@@ -123,3 +123,11 @@ class Penalized(WithOracles):
     def threshold_S(self, step: float, find: FindThreshold) -> float:
         """step·λ_S."""
         return step * self.lambda_S
+
+
+@dataclass
+class Past:
+    """What the search for prices remembers: the weights of the level before, and what was found there."""
+
+    weights: Penalized | None = None
+    found: Found | None = None

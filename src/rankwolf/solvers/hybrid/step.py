@@ -122,10 +122,9 @@ def threshold(
         sums.basis_gram,
         point.right.astype(np.float64) @ sums.left_basis + point.length * sums.clipped_basis,
     )
-    price = weights.lambda_L
-    if problem.follows:
-        meets = problem.threshold_L(point.length, partial(projection_threshold, singular)) / point.length
-        price = min(max(meets, price / settings.path_step), price * settings.path_step)
+    price = problem.price_of_step(weights, point.length, partial(projection_threshold, singular))
+    most = settings.path_step
+    price = min(max(price, weights.lambda_L / most), weights.lambda_L * most)
     cut = point.length * price
     rank = int(np.count_nonzero(singular > cut))
     root = np.sqrt(singular[:rank] - cut)
