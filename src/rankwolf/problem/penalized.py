@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from rankwolf.problem.base import FindThreshold, Found, Past, Share, WithOracles
+from rankwolf.problem.base import FindThreshold, Found, Share, WithOracles
 
 
 @dataclass(frozen=True)
