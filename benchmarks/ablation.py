@@ -35,6 +35,7 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "no momentum": {"momentum": (0.0, 0.0)},
     "momentum at most 0.6, never more": {"momentum": (0.6, 0.6)},
     "momentum at most 0.85, never less": {"momentum": (0.85, 0.85)},
+    "momentum may ring": {"ringing_pace": 0.0},
     "rows step by 1": {"bold_rows": False},
     "thresholds step by 1": {"bold_threshold": False},
     "no caution in thresholds": {"caution": 1.0},

@@ -42,6 +42,13 @@ class HybridSettings:
     # A step is too slow where the decrease of the objective is more than (momentum + margin) times the one before:
     # modes that ring lose the share 1 − momentum in a step, slow ones lose less.
     margin: float = 0.05
+    # Momentum is about to ring where the decrease shrinks below ``ringing_pace``·momentum of the one before and the
+    # cosine between the step and the whole move is small (the restart rule of O'Donoghue and Candès asks for its sign):
+    # half of it is left then, at least ``least_momentum``. Only where everything was observed: with gaps the same signs
+    # came with slow modes that need momentum. 0: never.
+    ringing_pace: float = 0.6
+    ringing_cosine: float = 0.85
+    least_momentum: float = 0.2
 
     # The start solves a sample of at least so many rows, so many entries and this share of the rows, where that is less
     # than two thirds of the matrix: the whole path over a sixteenth costs as much as about two passes. ``inf`` rows: no

@@ -92,6 +92,7 @@ class HybridState:
     best: float = inf
     value: float = inf
     first: bool = True
+    cosine: float = 1.0
     end: End | None = field(default=None, metadata=MADE_AGAIN)
     end_tried: bool = field(default=False, metadata=MADE_AGAIN)
 

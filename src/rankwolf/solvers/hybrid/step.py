@@ -51,7 +51,7 @@ def step(problem: Problem, source: Source, state: HybridState, settings: HybridS
     m, n = source.shape
     observed = source.observed_fraction
     live = observed - point.sums.nonzeros / (m * n)
-    state.pace.update(settings, live, observed, state.best - point.objective)
+    state.pace.update(settings, live, observed, state.best - point.objective, state.cosine)
     if point.objective <= target:
         state.point, state.best = point, min(point.objective, state.best)
     found = state.found_at(point)
@@ -131,6 +131,7 @@ def threshold(
     state.previous, state.previous_rows = state.right, swept.before
     state.rows, state.left_map = swept.rows, coordinates[:, :rank] * root
     dtype, new = source.dtype, vectors[:, :rank] * root
+    state.cosine = _cosine_of_moves(state.right, point.right, new)
     state.right = np.ascontiguousarray(new.astype(dtype))
     came_in = rank - point.right.shape[1]
     state.basis = _next_basis(vectors, rank, came_in, settings, state.rng).astype(dtype)
@@ -157,6 +158,15 @@ def _basis_with(right: Array, basis: Array, rng: np.random.Generator) -> Array:
     leading = np.linalg.qr(right.astype(np.float64, copy=False))[0]
     rest = orthonormal_against(basis[:, r:], leading, rng) if r < basis.shape[1] else basis[:, :0]
     return np.hstack([leading, rest]).astype(basis.dtype)
+
+
+def _cosine_of_moves(old: Array, start: Array, new: Array) -> float:
+    """Between the move of V from ``old`` to ``new`` and the part of it that the step made, from ``start``."""
+    if not (old.shape[1] and start.shape[1] and new.shape[1]):
+        return 1.0
+    whole, part = new - old @ _rotation(old, new), new - start @ _rotation(start, new)
+    lengths = np.linalg.norm(whole) * np.linalg.norm(part)
+    return float(np.sum(whole * part) / max(lengths, np.finfo(float).tiny))
 
 
 def _next_basis(
