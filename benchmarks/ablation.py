@@ -65,10 +65,10 @@ UNDECIDED = """## Undecided
 
 The rule against momentum that rings, its limit that moves between two values, the predictor on the path, the two rules
 for the number of probes and what failed proofs teach are worth less than a twentieth in the columns above.
-They stay for now: the rules for probes were made for long videos with ranks of a hundred and more, of which none has been run here yet; and on the way
-to `noise=0`, which has many levels, the predictor saves a quarter of the passes or more, and what failed proofs teach
-up to a sixth (`python -m benchmarks ablation --pursuit`). Without the rule against ringing, 200 × 200 of rank 10 with
-a tenth corrupted took 64 passes in place of 56 (tests/test_noise_bound.py):
+They stay for now: the rules for probes were made for long videos with ranks of a hundred and more, of which none has
+been run here yet; and on the way to `noise=0`, which has many levels, the predictor saves a quarter of the passes or
+more, and what failed proofs teach up to a sixth (`python -m benchmarks ablation --pursuit`). Without the rule against
+ringing, 200 × 200 of rank 10 with a tenth corrupted took 64 passes in place of 56 (tests/test_noise_bound.py):
 
 | matrix, rank, corrupted | as it is | no predictor | failed proofs teach nothing |
 |---|---|---|---|
