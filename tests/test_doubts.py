@@ -78,6 +78,7 @@ def test_an_estimator_without_components_says_so():
 
 def test_the_sentences_are_those_of_the_command(capsys, tmp_path):
     from rankwolf.cli.main import main
+    from rankwolf.cli.words import in_options
 
     np.save(tmp_path / "noise.npy", NOISE)
     main(
@@ -95,7 +96,7 @@ def test_the_sentences_are_those_of_the_command(capsys, tmp_path):
     printed = capsys.readouterr().err
     with pytest.warns(RankwolfWarning):
         fit = rw.decompose(NOISE, delta=1e-3, rng=0)
-    assert all(doubt in printed for doubt in doubts(fit))
+    assert all(in_options(doubt) in printed for doubt in doubts(fit))
 
 
 @pytest.mark.parametrize("shape", [(1000, 20), (300, 100), (500, 8)])
