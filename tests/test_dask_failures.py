@@ -128,7 +128,7 @@ def test_a_worker_of_another_version_is_named(monkeypatch):
     with (
         distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster,
         distributed.Client(cluster, timeout=120),
-        pytest.raises(RuntimeError, match=r"this version of Rankwolf, 9\.9\.9\. The worker .* has 0\."),
+        pytest.raises(RuntimeError, match=r"this version of Rankwolf, 9\.9\.9\. The worker .* has 1\."),
     ):
         rw.decompose(as_dask(scene()), rng=0, max_iter=1)
 

@@ -388,10 +388,9 @@ def test_weights_with_a_method_for_radii(method):
     assert "'fw-p'," not in str(caught.value)
 
 
-@pytest.mark.parametrize("method", ["fw-t", "hybrid"])
-def test_radii_with_a_method_for_weights(method):
-    with pytest.raises(ValueError, match=f"'{method}' does not solve .* radii") as caught:
-        rw.decompose(GOOD, radii=(1.0, 1.0), method=method)
+def test_radii_with_a_method_for_weights():
+    with pytest.raises(ValueError, match=r"'fw-t' does not solve .* radii") as caught:
+        rw.decompose(GOOD, radii=(1.0, 1.0), method="fw-t")
     assert "'fw-p'" in str(caught.value)
     assert "'fw'" in str(caught.value)
 

@@ -135,7 +135,9 @@ def test_a_low_rank_matrix_of_rank_zero():
 
 def test_float32_data_gives_float32_parts():
     for method, settings in METHODS:
-        _, _, fit = make(method, dtype=np.float32, **settings)
+        # The gap with radii is relative to the misfit alone: float32 reaches a hundredth.
+        tol = {"tol": 0.02} if "radii" in settings else {}
+        _, _, fit = make(method, dtype=np.float32, **settings, **tol)
         assert fit.low_rank.dtype == np.float32
         assert fit.low_rank[0:2].dtype == fit.sparse[0:2].dtype == np.float32
 
@@ -217,6 +219,7 @@ def test_statuses_are_sentences():
     assert {status for status in rw.Status if status.converged} == {
         rw.Status.GAP_REACHED,
         rw.Status.PAPER_RULE,
+        rw.Status.PATH_ENDED,
         rw.Status.REFITTED,
     }
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from rankwolf.api.settings import check_checkpoint, check_scale, check_settings, choose_solver
+from rankwolf.api.settings import check_checkpoint, check_one_form, check_scale, check_settings, choose_solver
+from rankwolf.api.walk import at_rank
 from rankwolf.api.warm import check_start, make_start
 from rankwolf.data import Source
 from rankwolf.data.open import check_source, open_source
-from rankwolf.ground.complaints import bad, check_choice, check_number, check_rng, check_size
+from rankwolf.ground.complaints import bad, check_choice, check_count, check_number, check_rng, check_size
 from rankwolf.ground.deadline import Deadline
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.problem import NoiseBounded, Penalized, Problem
@@ -38,6 +39,7 @@ def decompose(
     radii: tuple[float, float] | None = None,
     noise: float | None = None,
     weight: float | None = None,
+    rank: int | None = None,
     problem: Problem | None = None,
     method: str | Solver[Any, Any] = "auto",
     tol: float = 1e-3,
@@ -94,6 +96,10 @@ def decompose(
         and theory allows it, L is recovered to the last digits at the default ``tol`` already.
     weight : λ, optional
         Of that problem. Default: 1/√max(m, n).
+    rank : int, optional
+        L of this rank, not shrunk: the last place on the path (:func:`rankwolf.path`) that has it, then
+        :meth:`Decomposition.refit` at it. No convex problem, so a local answer without a gap. By the hybrid, without
+        checkpoints.
     problem : rankwolf.problem.Problem, optional
         Any form of the problem, made beforehand, in place of the parameters above: one of your own, say.
     method : str or Solver
@@ -163,6 +169,16 @@ def decompose(
         callback=callback,
         n_threads=n_threads,
     )
+    wanted = None if rank is None else check_count("rank", rank)
+    if wanted is not None:
+        known = {"problem": problem, "lambdas": lambdas, "radii": radii, "noise": noise}
+        check_one_form("decompose", rank=wanted, **known, delta=None if settings.from_noise else delta)
+        for name, value in {"start": start, "checkpoint": checkpoint}.items():
+            if value is not None:
+                raise ValueError(
+                    f"The '{name}' and 'rank' parameters of decompose do not go together: the way to a rank is "
+                    "walked in one go, from the top of the path."
+                )
     epsilon, share = settings.epsilon, None if weight is None else check_number("weight", weight)
     if epsilon is None and weight is not None:
         raise bad("weight", "given with noise", repr(weight), remedy="Weights of both parts are lambdas=.")
@@ -180,6 +196,18 @@ def decompose(
     if saved is not None:
         source.take_over(saved.summary)
     check_source(source)
+    watch = Watch(callback, verbose, settings.stopping.tol, "decompose")
+    if wanted is not None:
+        if wanted >= min(source.shape):
+            raise bad(
+                "rank",
+                f"below min(m, n) = {min(source.shape)}",
+                str(wanted),
+                remedy="L = X is the answer from there on.",
+            )
+        return watch.end(
+            at_rank(source, wanted, solver, settings.stopping, generator, deadline, watch.callback)
+        )
     if (
         settings.stopping.kind == "gap"
         and 0.0 < settings.stopping.tol < form.single
@@ -200,7 +228,6 @@ def decompose(
     if epsilon is None:
         check_scale(problem, source.summary.norm)
     begin = None if start is None or saved is not None else make_start(start, source, problem, generator)
-    watch = Watch(callback, verbose, settings.stopping.tol, "decompose")
     fit = solve(problem, source, solver, settings.stopping, watch.callback, generator, kept, deadline, begin)
     return watch.end(fit)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from rankwolf import plots
 from rankwolf.api.decompose import decompose
-from rankwolf.api.settings import check_scale, check_settings, choose_solver
-from rankwolf.api.warm import make_start
+from rankwolf.api.settings import check_settings, choose_solver
+from rankwolf.api.walk import default_grid, walk
 from rankwolf.data import Source
 from rankwolf.data.open import check_source, open_source
 from rankwolf.ground.arrays import Array
@@ -20,15 +20,9 @@ from rankwolf.ground.complaints import bad, check_choice, check_count, check_num
 from rankwolf.ground.deadline import Deadline
 from rankwolf.problem import Penalized
 from rankwolf.result import Decomposition, Status
-from rankwolf.run.loop import solve
-from rankwolf.run.progress import Stopping
 from rankwolf.solvers import Solver
 from rankwolf.solvers.base import Start
-from rankwolf.weights.descent import noise_weights
-from rankwolf.weights.paper import paper_weights
 
-# The default grid: from this δ down by this factor, to this share of the δ that the noise asks for.
-FIRST_DELTA, GRID_FACTOR, BELOW_NOISE, LAST_DELTA = 0.1, 2.0, 0.25, 1e-4
 COLUMNS = ("delta", "rank", "residual", "nonzeros", "nuclear_norm", "relative_gap", "passes")
 
 
@@ -252,46 +246,6 @@ def check_grid(deltas: Any, where: str) -> Array:
     if not listed:
         raise bad("deltas", "at least one number", "none", where)
     return np.unique([check_number("deltas", delta, where=where) for delta in listed])[::-1]
-
-
-def default_grid(source: Source, rng: np.random.Generator, deadline: Deadline) -> Array:
-    """From 0.1 by halves to a quarter of the noise's δ; to 1e-4 where the noise cannot be measured."""
-    try:
-        last = BELOW_NOISE * noise_delta(source, rng, deadline)
-    except ValueError:  # a sparse matrix with few entries
-        last = LAST_DELTA
-    count = 1 + max(4, int(np.ceil(np.log(FIRST_DELTA / max(last, 1e-9)) / np.log(GRID_FACTOR))))
-    return FIRST_DELTA / GRID_FACTOR ** np.arange(count)
-
-
-def noise_delta(source: Source, rng: np.random.Generator, deadline: Deadline | None = None) -> float:
-    """The δ whose two weights are nearest to those of the noise."""
-    unit, wanted = paper_weights(source, 1.0), noise_weights(source, rng, deadline or Deadline(None))
-    return float(((wanted[0] / unit[0]) * (wanted[1] / unit[1])) ** 0.5)
-
-
-def walk(
-    source: Source,
-    deltas: Array,
-    solver: Solver[Any, Any],
-    rule: Stopping,
-    rng: np.random.Generator,
-    deadline: Deadline,
-) -> Iterator[tuple[float, Decomposition, Start]]:
-    """(δ, fit, where the next begins) along falling ``deltas``.
-
-    Each goes on from the one before where the solver can begin anywhere. ``fit.passes`` counts those of the whole walk.
-    """
-    start, fit = None, None
-    for delta in deltas.tolist():
-        if fit is not None and deadline.passed:
-            return
-        problem = Penalized(*paper_weights(source, delta))
-        check_scale(problem, source.summary.norm, where="path")
-        fit = solve(problem, source, solver, rule, None, rng, None, deadline, start)
-        found = make_start(fit, source, problem, rng)
-        start = found if solver.takes_start and fit.low_rank.rank else None
-        yield delta, fit, found
 
 
 def _point(delta: float, fit: Decomposition, source: Source, start: Start, passes: int) -> PathPoint:

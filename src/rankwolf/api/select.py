@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from rankwolf.api.path import check_grid, noise_delta, walk
+from rankwolf.api.path import check_grid
 from rankwolf.api.settings import choose_solver
+from rankwolf.api.walk import noise_delta, walk
 from rankwolf.data.open import check_source, open_source
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad, check_count, check_number, check_rng, check_threads

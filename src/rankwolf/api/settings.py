@@ -31,6 +31,8 @@ MEANINGS = {
     "lambdas": "are the weights of ‖L‖_* and ‖S‖₁ beside the misfit",
     "radii": "bound ‖L‖_* and ‖S‖₁, and the misfit is as small as they allow",
     "noise": "bounds the misfit, and the norms are as small as it allows",
+    "rank": "is that of L, and nothing is shrunk",
+    "delta": "chooses weights by the paper's rule",
 }
 # Kinds of data, as errors call them.
 KINDS = {

@@ -152,6 +152,9 @@ def _add_solving(parser: argparse.ArgumentParser) -> None:
         metavar=("LOW_RANK", "SPARSE"),
         help="bound the nuclear norm of the low-rank part and the sum of magnitudes of the sparse part instead",
     )
+    weights.add_argument(
+        "--rank", type=int, metavar="R", help="a low-rank part of this rank, not shrunk, instead"
+    )
     group.add_argument(
         "--refit",
         action=argparse.BooleanOptionalAction,
@@ -314,6 +317,7 @@ def solve(source: Source, arguments: argparse.Namespace, bars: Bars) -> Decompos
         lambdas=arguments.lambdas,
         noise=arguments.noise,
         radii=arguments.radii,
+        rank=arguments.rank,
         delta=parse_delta(arguments.delta),
         method=arguments.method,
         tol=arguments.tol,

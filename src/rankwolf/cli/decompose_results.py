@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,8 +55,12 @@ class Job:
 
 
 def refits(arguments: argparse.Namespace) -> bool:
-    """Whether the parts that are written are refitted: not where --noise or --radii says what they have to meet."""
-    return bool(arguments.refit) and arguments.noise is None and arguments.radii is None
+    """Whether the parts that are written are refitted: not where --noise or --radii says what they have to meet.
+
+    With --rank they are already.
+    """
+    met = (arguments.noise, arguments.radii, arguments.rank)
+    return bool(arguments.refit) and all(value is None for value in met)
 
 
 def write_folder(job: Job, bars: Bars) -> dict[str, Any]:
@@ -163,7 +168,7 @@ def summarize(job: Job) -> dict[str, Any]:
         **job.scaling.as_dict(),
         "weights_from": weights,
         **fit.as_dict(),
-        "refit": refits(arguments),
+        "refit": parts.noise_scale is not None,
         "rank": parts.low_rank.rank,
         "nonzeros": parts.sparse.nonzeros,
         "passes": parts.passes,
@@ -234,9 +239,11 @@ def story(summary: dict[str, Any], target: Path, has_page: bool) -> list[str]:
         found = f"{summary['nonzeros']:,} outliers beside noise of {summary['noise_scale']:.3g}"
     else:
         found = f"{summary['nonzeros']:,} entries beyond λ_S in the sparse part"
+    certified = summary["relative_gap"] is not None and isfinite(summary["relative_gap"])
+    gap = f"certified gap {summary['relative_gap']:.2g} after " if certified else "a local answer after "
     said = (
         f"{summary['rows']:,} × {summary['columns']:,}, {missing:.1%} missing: low-rank part of rank "
-        f"{summary['rank']}, {found}; certified gap {summary['relative_gap']:.2g} after {summary['passes']} passes."
+        f"{summary['rank']}, {found}; {gap}{summary['passes']} passes."
     )
     lines = [said, *assumptions(summary["notes"], summary["treated_as_data"])]
     last = last_words(summary, target, has_page)

@@ -77,9 +77,9 @@ class Penalized(WithOracles):
         )
 
     def ratio(self, other: Penalized) -> float:
-        """By how much the weights differ: the larger of the two factors, at least 1."""
-        pairs = zip(self.pair, other.pair, strict=True)
-        return max(max(a / b, b / a) for a, b in pairs)
+        """By how much the weights differ: the larger of the two factors, at least 1; of a zero, infinitely."""
+        pairs = list(zip(self.pair, other.pair, strict=True))
+        return max(max(a, b) / min(a, b) if min(a, b) > 0.0 else inf for a, b in pairs)
 
     def times(self, factor: float) -> Penalized:
         """The same problem with both weights multiplied: a place on the path that leads to it."""

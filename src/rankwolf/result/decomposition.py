@@ -140,7 +140,7 @@ class Decomposition:
         """L, then S: ``L, S = rw.decompose(X)``."""
         yield from (self.low_rank, self.sparse)
 
-    def refit(self) -> Decomposition:
+    def refit(self, *, keep_rank: bool = False) -> Decomposition:
         """L and S again without shrinkage, at the rank that was found.
 
         λ_L takes as much off every singular value, which is half of the error of most fits or more; and S with λ_S = 2σ
@@ -150,7 +150,8 @@ class Decomposition:
 
         ``objective`` is ½Σ(M − L)² over the other entries. It is no convex problem: ``gap`` is infinite, nothing is
         certified. Weights, iterations and history are those of this fit. Directions too weak beside the noise to be
-        worth keeping unshrunk are dropped. Cost: about 10 passes of 6 to 8 products with V, and n·r² numbers.
+        worth keeping unshrunk are dropped, unless ``keep_rank``. Cost: about 10 passes of 6 to 8 products with V, and
+        n·r² numbers.
 
         From measurements, L at its rank and S on its support are the least-squares fit to b
         (:mod:`rankwolf.solvers.refit_measured`), by 30 to 300 products with A and A*; ``objective`` is
@@ -175,7 +176,8 @@ class Decomposition:
                 "This result cannot be refitted: its data is not at hand (it was loaded or unpickled). "
                 "Refit before saving."
             )
-        found = refit(source, source.as_solver_sees(self.low_rank), self.lambdas[0] if self.lambdas else 0.0)
+        weight = self.lambdas[0] if self.lambdas else 0.0
+        found = refit(source, source.as_solver_sees(self.low_rank), weight, keep_rank=keep_rank)
         low_rank = source.as_user_sees(found.low_rank)
         return replace(
             self,

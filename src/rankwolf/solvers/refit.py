@@ -66,15 +66,20 @@ DEFAULT = RefitSettings()
 
 
 def refit(
-    source: Source, low_rank: LowRank, lambda_L: float = 0.0, settings: RefitSettings = DEFAULT
+    source: Source,
+    low_rank: LowRank,
+    lambda_L: float = 0.0,
+    settings: RefitSettings = DEFAULT,
+    *,
+    keep_rank: bool = False,
 ) -> Refitted:
     """Fit ``low_rank``, as the source sees it, again without shrinkage. A pass a round (two for a sparse matrix).
 
     Directions that are too weak beside the noise to be worth their own error are dropped first
-    (:func:`least_strength`).
+    (:func:`least_strength`), unless ``keep_rank``.
     """
     with source.one_blas_thread():
-        return _Refit(source, low_rank, lambda_L, settings).run()
+        return _Refit(source, low_rank, lambda_L, settings, keep_rank).run()
 
 
 def least_strength(shape: tuple[int, int]) -> float:
@@ -94,7 +99,9 @@ def least_strength(shape: tuple[int, int]) -> float:
 class _Refit:
     """One refit: the factors, U row-aligned and V orthonormal, and σ."""
 
-    def __init__(self, source: Source, low_rank: LowRank, lambda_L: float, settings: RefitSettings) -> None:
+    def __init__(
+        self, source: Source, low_rank: LowRank, lambda_L: float, settings: RefitSettings, keep_rank: bool
+    ) -> None:
         self.source, self.settings = source, settings
         self.observed, self.sigma, self.scales = source.summary.observed, 0.0, np.ones(source.shape[1])
         eps = float(np.finfo(source.dtype).eps)
@@ -102,7 +109,10 @@ class _Refit:
         self._take(low_rank, lambda_L)
         first = self._pass(np.inf, moves=False)
         # With fewer directions σ turns out larger, and further directions too weak.
-        while (strong := self._strong(low_rank, lambda_L, self._noise(first).sigma)) < self.right.shape[1]:
+        while not keep_rank:
+            strong = self._strong(low_rank, lambda_L, self._noise(first).sigma)
+            if strong >= self.right.shape[1]:
+                break
             self._keep(strong)
             first = self._pass(np.inf, moves=False)
         self.sigma = self._noise(first).sigma
