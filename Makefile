@@ -92,10 +92,11 @@ test-on-one:
 	  "$$(ls dist/*.whl)[test]" && \
 	$(call RUN_TESTS,$(VENV)/matrix/$(VERSION))
 
+# Old libraries beside newer ones of others deprecate much that is not ours.
 test-lowest: dist
 	python3.11 -m venv --clear $(VENV)/lowest 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)/lowest
 	$(VENV)/lowest/bin/python -m pip install --quiet --constraint constraints-lowest.txt "$$(ls dist/*.whl)[test]"
-	$(call RUN_TESTS,$(VENV)/lowest)
+	$(call RUN_TESTS,$(VENV)/lowest) -W default::DeprecationWarning -W default::pytest.PytestWarning
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m benchmarks quick
