@@ -49,6 +49,9 @@ def read_text(address: Address, budget: Budget, options: TableOptions, kind: str
         index = index_column(address, names, top.row, options.index, named=top.header is not None)
         kept = kept_columns(address, names, index, options, named=top.header is not None)
         file.seek(top.place)
+        # The number that was written: what pandas gives by itself since 3.1, where asking for it is deprecated.
+        old = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
+        exact: dict[str, Any] = {"float_precision": "round_trip"} if old else {}
         frame = pd.read_csv(
             file,
             sep=r"\s+" if dialect.separator == " " else dialect.separator,
@@ -57,6 +60,7 @@ def read_text(address: Address, budget: Budget, options: TableOptions, kind: str
             low_memory=False,
             skipinitialspace=True,
             decimal=dialect.decimal,
+            **exact,
             keep_default_na=False,
             na_values=sorted({form for word in missing for form in (word, word.upper(), word.title())}),
         )
