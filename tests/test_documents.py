@@ -255,7 +255,7 @@ def test_lowest_versions_are_those_of_the_package():
     declared = {re.split(r"[\[>]", line)[0].lower(): line.split(">=")[1] for line in used}
     lines = (ROOT / "constraints-lowest.txt").read_text(encoding="utf-8").splitlines()[1:]
     tested = dict(line.lower().split("==") for line in lines)
-    assert set(declared) == set(tested)
+    assert set(declared) | {"polars"} == set(tested)  # an old scikit-learn does not know new frames of polars
     for name, version in declared.items():
         assert (tested[name] + ".0.0").startswith(version + "."), f"{name}: {version}, tested {tested[name]}"
 

@@ -19,6 +19,7 @@ class Constrained(WithOracles):
 
     Two numbers; every answer costs a few operations.
 
+    >>> from rankwolf.problem import Constrained
     >>> Constrained(10.0, 4.0).objective(misfit_squared=2.0, nuclear_norm=10.0, l1_norm=4.0)
     1.0
     """

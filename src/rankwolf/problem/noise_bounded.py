@@ -16,6 +16,7 @@ class NoiseBounded(Problem):
     The optimum is that of the penalised problem with weights (μ, μλ) for the μ at which the misfit is ε; for ε = 0 it
     is the end of the path, μ → 0. Two numbers; every answer costs a few operations.
 
+    >>> from rankwolf.problem import NoiseBounded
     >>> NoiseBounded(weight=0.5, epsilon=2.0).objective(misfit_squared=2.0, nuclear_norm=10.0, l1_norm=4.0)
     12.0
     """

@@ -14,6 +14,7 @@ class Penalized(WithOracles):
 
     Two numbers; every answer costs a few operations.
 
+    >>> from rankwolf.problem import Penalized
     >>> Penalized(3.0, 0.5).objective(misfit_squared=2.0, nuclear_norm=10.0, l1_norm=4.0)
     33.0
     """

@@ -199,7 +199,8 @@ def describe(record: Record) -> str:
 def combine(*callbacks: Callable[[Record], object]) -> Callable[[Record], bool]:
     """One callback from several: each is called every time, in this order; the run stops when one of them says False.
 
-    >>> stop = combine(print, lambda record: False)
+    >>> from rankwolf import callbacks
+    >>> stop = callbacks.combine(print, lambda record: False)
     >>> stop("a record")
     a record
     False

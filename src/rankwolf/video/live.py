@@ -83,6 +83,7 @@ class Separator:
     comparisons as matches are needed.
 
     >>> import numpy as np
+    >>> from rankwolf.video import LiveSettings, Separator
     >>> separator = Separator(settings=LiveSettings(warm_up=20))
     >>> rng = np.random.default_rng(0)
     >>> for _ in range(30):
