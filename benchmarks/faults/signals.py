@@ -37,6 +37,7 @@ def survive(folder: Path, tries: int, seed: int) -> Iterator[tuple[str, int, int
     make_in_child(make_inputs, folder)
     rng = random.Random(seed)
     for name, action in actions(folder).items():
+        shutil.rmtree(folder / "out", ignore_errors=True)
         calm = run_child(action, folder / "words", LONGEST)
         if calm.code:
             raise RuntimeError(f"{name} failed undisturbed: {calm.words}")
@@ -51,7 +52,8 @@ def survive(folder: Path, tries: int, seed: int) -> Iterator[tuple[str, int, int
                 left = sorted(set(os.listdir(folder)) - {"x.npy", "frames.npy", "words", "checkpoint"})
                 stopped = ending.code == 128 + number and left == [] and ending.words.count("\n") == 1
                 ended = ending.code == 0 and left == ["out"]  # it was quicker than the signal
-                if stopped or ended:
+                early = ending.code == -number and left == []  # before the command had begun to listen
+                if stopped or ended or early:
                     good += 1
                 elif not wrong:
                     wrong = f"code {ending.code}, left {left}, said {ending.words[-300:]!r}"
