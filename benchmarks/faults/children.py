@@ -14,6 +14,8 @@ from pathlib import Path
 
 # For the machine's sake: no child gets further than this.
 ADDRESS_SPACE = 12 * 2**30
+# A child that waits for a busy machine has not hung: its limit is in seconds of its own, and on the clock so many times it.
+PATIENCE = 10.0
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,8 @@ def run_child(
 ) -> Ending:
     """Fork, run ``action`` there, and wait; what it says on stderr goes to the file ``words``.
 
-    ``disturb``: a signal for the child, after so many seconds. After ``longest`` seconds it is killed, and has hung.
+    ``disturb``: a signal for the child, after so many seconds. After ``longest`` seconds of processor time, or PATIENCE
+    times as many on the clock, it is killed, and has hung.
     """
     started = time.perf_counter()
     child = os.fork()
@@ -55,12 +58,25 @@ def run_child(
         if disturb is not None and passed > disturb[0]:
             os.kill(child, disturb[1])
             disturb = None
-        if passed > longest and not hung:
+        if passed > longest and not hung and (passed > PATIENCE * longest or _worked(child) > longest):
             hung = True
             os.killpg(child, signal.SIGKILL)
         time.sleep(0.002)
     said = words.read_text(encoding="utf-8", errors="backslashreplace") if words.exists() else ""
     return Ending(status, passed, 1024.0 * usage.ru_maxrss, said, hung)
+
+
+def _worked(group: int) -> float:
+    """Seconds of processor time that the processes of a group have had, with children that have ended."""
+    ticks = 0
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = place.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue  # it has just ended
+        if int(fields[2]) == group:
+            ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _run(action: Callable[[], int], words: Path) -> None:
