@@ -22,8 +22,8 @@ hypothesis.settings.load_profile("rankwolf")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--poison``: arrays of np.empty begin as NaN, or as 0xA5 in every byte, instead of as whatever was there.
 
-    A test that then fails reads what was never written. Arrays that compiled kernels and libraries make for themselves
-    are not reached: for those there is the environment variable MALLOC_PERTURB_=165.
+    A test that then fails reads what was never written. Compiled kernels have it, too, and a cache of their own. What
+    libraries ask the system for is not reached: for that there is the environment variable MALLOC_PERTURB_=165.
     """
     parser.addoption("--poison", action="store_true", help="fill what np.empty gives")
 
@@ -39,7 +39,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def poison_empty() -> None:
     """Put poisoned functions in the places of np.empty and np.empty_like."""
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "poisoned"))
     import numba.extending
+    import numba.np.arrayobj  # asks for np.empty by name, and must find the true one
     import numpy as np
 
     empty, empty_like = np.empty, np.empty_like
@@ -59,7 +61,15 @@ def poison_empty() -> None:
 
     @numba.extending.overload(poisoned_empty)
     def in_kernels(shape, dtype=float):
-        return lambda shape, dtype=float: np.zeros(shape, dtype)
+        kind = getattr(dtype, "dtype", numba.types.float64)
+        poison = 0xA5 if isinstance(kind, numba.types.Integer) else np.nan
+
+        def make(shape, dtype=float):
+            array = empty(shape, dtype)
+            array.fill(poison)
+            return array
+
+        return make
 
     np.empty, np.empty_like = poisoned_empty, poisoned_empty_like
 
