@@ -184,6 +184,38 @@ def count_in_squares(mask: np.ndarray, size: int, counts: np.ndarray) -> None:
 
 
 @compiled
+def connect_runs(begin: np.ndarray, end: np.ndarray, line: int, part: np.ndarray) -> int:
+    """Number the connected parts of runs of pixels, which are in order; rows are ``line`` pixels apart. How many parts.
+
+    A run belongs with those of the row above that it touches. The first run of a part stands for it while runs are
+    joined, so that parts are numbered in the order of their first runs.
+    """
+    above = 0
+    for i in range(begin.size):
+        part[i] = i
+        while end[above] + line <= begin[i]:
+            above += 1
+        k = above
+        while k < i and begin[k] + line < end[i]:
+            one, other = i, k
+            while part[one] != one:
+                one = part[one]
+            while part[other] != other:
+                part[other] = part[part[other]]
+                other = part[other]
+            part[max(one, other)] = min(one, other)
+            k += 1
+    count = 0
+    for i in range(begin.size):
+        if part[i] == i:
+            part[i] = count
+            count += 1
+        else:
+            part[i] = part[part[i]]
+    return count
+
+
+@compiled
 def weighted_medians(values: np.ndarray, weights: np.ndarray, medians: np.ndarray) -> None:
     """Of ``values`` (n, columns), each column with its ``weights`` (n, columns): the lower weighted median."""
     count, columns = values.shape

@@ -12,11 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse
-import scipy.sparse.csgraph
 
 from rankwolf.ground.arrays import Array
-from rankwolf.kernels.pictures import count_in_squares
+from rankwolf.kernels.pictures import connect_runs, count_in_squares
 
 # Sides of squares are given for a picture of 320 × 240 and grow with the square root of the area.
 REFERENCE_AREA = 320 * 240
@@ -105,14 +103,9 @@ class Runs:
         line[:, :width] = mask
         changes = np.flatnonzero(np.diff(line.ravel(), prepend=False))
         begin, end = changes[::2], changes[1::2]
-        # Below run i lie the runs from ``low[i]`` to before ``high[i]``: the rows of a sparse matrix.
-        low = np.searchsorted(end, begin + (width + 1), "right")
-        high = np.searchsorted(begin, end + (width + 1), "left")
-        pointers = np.concatenate([[0], np.cumsum(high - low)])
-        below = spread(low, high - low)
-        touching = scipy.sparse.csr_array((np.ones(below.size, np.int8), below, pointers), (begin.size,) * 2)
-        parts, part = scipy.sparse.csgraph.connected_components(touching, directed=False)
-        return cls(begin - begin // (width + 1), end - begin, part, int(parts))
+        part = np.empty(begin.size, np.int64)
+        parts = connect_runs(begin, end, width + 1, part)
+        return cls(begin - begin // (width + 1), end - begin, part, parts)
 
     @property
     def areas(self) -> Array:
