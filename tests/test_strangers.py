@@ -359,6 +359,79 @@ def test_a_signal_reaches_the_command_through_its_guard(tmp_path, number):
     assert sorted(os.listdir(tmp_path)) == ["c", "x.npy"]
 
 
+AT_THE_FORK = """
+import os, signal, sys, time
+import rankwolf.cli.decompose as command
+from rankwolf.cli import guarded_main
+who, number, fork = sys.argv[1], int(sys.argv[2]), os.fork
+def disturbed():
+    if who == "before":
+        os.kill(os.getpid(), number)
+    child = fork()
+    if (who == "parent" and child) or (who == "child" and not child):
+        os.kill(os.getpid(), number)
+    return child
+os.fork = disturbed
+command.run = lambda arguments: time.sleep(1.0) or 0
+sys.exit(guarded_main(["decompose", "a.npy", "-o", "out"]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("who", ["before", "parent", "child"])
+def test_a_signal_between_the_guard_and_its_child_is_not_lost(tmp_path, who, number):
+    """Before, one that came within the few lines around the fork was swallowed, and the command ran to its end."""
+    (tmp_path / "run.py").write_text(AT_THE_FORK)
+    words = [sys.executable, "run.py", who, str(int(number))]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    word = "interrupted" if number == signal.SIGINT else "terminated"
+    assert (done.returncode, done.stderr) == (128 + number, f"rankwolf: {word}\n")
+
+
+WHILE_IMPORTING = """
+import signal, sys
+from rankwolf.__main__ import main
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name == "rankwolf.cli":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+main()
+"""
+
+
+def test_an_interrupt_while_modules_are_imported_is_no_traceback(tmp_path):
+    words = [sys.executable, "-c", WHILE_IMPORTING]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
+INTERRUPTED_EARLY = """
+import os, signal, sys
+import rankwolf.cli.decompose as command
+from rankwolf.cli import guarded_main
+from rankwolf.ground import whole
+made = whole._locked_folder
+def run(arguments):
+    with whole.workshop(arguments.output):
+        pass
+def disturbed(parent):
+    made(parent)
+    os.kill(os.getpid(), signal.SIGTERM)
+whole._locked_folder, command.run = disturbed, run
+sys.exit(guarded_main(["decompose", "a.npy", "-o", "out"]))
+"""
+
+
+def test_what_a_signal_kept_the_command_from_removing_its_guard_removes(tmp_path):
+    """As a folder is made: nobody knows its name yet."""
+    (tmp_path / "run.py").write_text(INTERRUPTED_EARLY)
+    words = [sys.executable, "run.py"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert_one_line(done, "terminated", 143)
+    assert os.listdir(tmp_path) == ["run.py"]
+
+
 def test_the_command_goes_with_its_guard(tmp_path):
     """SIGKILL for the process that the user sees ends the other one, too."""
     np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((20_000, 200)))

@@ -14,7 +14,8 @@ from pathlib import Path
 
 # For the machine's sake: no child gets further than this.
 ADDRESS_SPACE = 12 * 2**30
-# A child that waits for a busy machine has not hung: its limit is in seconds of its own, and on the clock so many times it.
+# A child that waits for a busy machine has not hung: its limit is in seconds of its own, and on the clock this many
+# times as many.
 PATIENCE = 10.0
 
 

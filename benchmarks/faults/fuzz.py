@@ -5,9 +5,10 @@
 Each file goes to ``rankwolf decompose`` or ``separate`` (saved results to ``rankwolf.load``) in a child process that is
 forked from one in which everything is imported, with the guard that the installed command has. A child that
 fails is one that ends by a signal, with another exit code than 0 or 2, with a traceback or more than one line on stderr
-after code 2, after more than LONGEST seconds of its own, or with more than MOST_MEMORY above what an undisturbed one takes. Files
-that made a library crash inside the guard are counted, too: they are refused with one line, and worth reporting to that
-library. What failed is kept, with the seed that makes it again. The exit code is 1 where anything failed.
+after code 2, after more than LONGEST seconds of its own, or with more than MOST_MEMORY above what an undisturbed one
+takes. Files that made a library crash inside the guard are counted, too: they are refused with one line, and worth
+reporting to that library. What failed is kept, with the seed that makes it again. The exit code is 1 where anything
+failed.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ import signal
 import sys
 import warnings
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -25,29 +26,39 @@ PARENT_DEATH = 1  # PR_SET_PDEATHSIG of Linux's prctl
 
 
 def guarded_main(argv: Sequence[str] | None = None) -> int:
-    """:func:`rankwolf.cli.main.main` in a child process; its exit code, or 2 where it crashed."""
-    child, before = 0, dict[signal.Signals, Any]()
+    """:func:`rankwolf.cli.main.main` in a child process; its exit code, or 2 where it crashed.
+
+    A signal is answered from the first line on: it waits until both processes are there, and ends the child by itself
+    as long as the command does not listen. The parent then says what happened.
+    """
+    child = 0
 
     def hand_on(number: int, frame: FrameType | None) -> None:
-        if child:
-            with suppress(ProcessLookupError):
-                os.kill(child, number)
+        with suppress(ProcessLookupError):
+            os.kill(child, number)
 
-    for number in HANDED_ON:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup and shells set it
-            before[number] = signal.signal(number, hand_on)
+    # nohup, and shells for what runs in the background, have some of them ignored.
+    heard = [number for number in HANDED_ON if signal.getsignal(number) is not signal.SIG_IGN]
+    signal.pthread_sigmask(signal.SIG_BLOCK, heard)
     parent = os.getpid()
     child = os.fork()
+    for number in heard:
+        signal.signal(number, hand_on if child else signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, heard)
     if not child:
-        for number, handler in before.items():
-            signal.signal(number, handler)
         _go_with(parent)
         if not os.environ.get("RANKWOLF_DEBUG"):
             _silence_libraries()
         return main(argv)
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
-    return code if code >= 0 else _crashed(signal.Signals(-code), argv)
+    if code in (0, BAD_INPUT):
+        return code
+    arguments = _arguments(argv)
+    for name in ("output", "checkpoint"):
+        with suppress(KeyError, OSError, TypeError):
+            remove_leftovers(Path(arguments[name]).parent)
+    return code if code > 0 else _crashed(signal.Signals(-code), arguments)
 
 
 def _silence_libraries() -> None:
@@ -71,14 +82,23 @@ def _go_with(parent: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _crashed(number: signal.Signals, argv: Sequence[str] | None) -> int:
+def _arguments(argv: Sequence[str] | None) -> dict[str, Any]:
+    """What the child was called with; nothing, where it ended before it could refuse an option."""
+    with (
+        open(os.devnull, "w") as nowhere,
+        redirect_stdout(nowhere),
+        redirect_stderr(nowhere),
+        suppress(SystemExit),
+    ):
+        return vars(build_parser(find_commands()).parse_args(argv))
+    return {}
+
+
+def _crashed(number: signal.Signals, arguments: dict[str, Any]) -> int:
     if number in HANDED_ON:  # before there was anybody to answer it
         code = INTERRUPTED if number is signal.SIGINT else TERMINATED
         return complain("interrupted" if code == INTERRUPTED else "terminated", code)
-    arguments = vars(build_parser(find_commands()).parse_args(argv))
     name = f" over {str(arguments['input'])!r}" if "input" in arguments else ""
-    with suppress(OSError, TypeError):
-        remove_leftovers(arguments["output"].parent)
     if number is signal.SIGKILL:
         why = "The process was killed, most likely because the memory was full. Give --max-memory, or close others."
     else:

@@ -103,9 +103,15 @@ def remove_leftovers(folder: Path) -> None:
 def _locked_folder(parent: Path) -> tuple[Path, int]:
     name = f"{PREFIX}{secrets.token_hex(8)}"
     fresh, folder = parent / f"{name}{UNLOCKED_SUFFIX}", parent / f"{name}{SUFFIX}"
-    fresh.mkdir(0o700)
-    lock = _lock(os.fspath(fresh))
-    os.rename(fresh, folder)
+    try:
+        fresh.mkdir(0o700)
+        lock = _lock(os.fspath(fresh))
+        os.rename(fresh, folder)
+    except BaseException:  # Ctrl-C among them
+        for made in (fresh, folder):
+            with suppress(OSError):
+                made.rmdir()
+        raise
     return folder, lock
 
 
