@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -156,13 +157,16 @@ def _length(mapped: mmap.mmap) -> int:
 class Dataset(Stored):
     """An HDF5 dataset or a Zarr array, which are read alike; each chunk is decoded once when blocks are aligned."""
 
-    overhead = 2.0  # chunks before they are decoded, and the block that they are copied into
-
     def __init__(self, dataset: Any) -> None:
         super().__init__(dataset.shape, dataset.dtype)
         self._dataset, self._place = dataset, reopening.place_of(dataset)
         # Zarr may pack several chunks into one object, a shard, which is then what is read as a whole.
         self._chunks = getattr(dataset, "shards", None) or dataset.chunks
+        # Chunks before they are decoded and after, as a whole, also where the matrix is smaller than one of them.
+        self.overhead = 2.0 * prod(
+            max(1.0, chunk / max(side, 1))
+            for chunk, side in zip(self._chunks or self.shape, self.shape, strict=True)
+        )
 
     def grain(self, axis: int) -> int:
         """The side of a chunk; a dataset without chunks lies row by row."""
