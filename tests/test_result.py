@@ -360,7 +360,7 @@ def content(name, value):
     """A change of a saved file: an array, or a setting."""
     return (
         {name: value}
-        if name in ("u", "s", "vt", "sparse_data", "history_gap")
+        if name in ("u", "s", "vt", "sparse_data") or name.startswith("history_")
         else {"settings": {name: value}}
     )
 
@@ -374,6 +374,9 @@ def content(name, value):
         ("sparse_data", lambda data: data.astype(complex)), ("history_gap", lambda gap: gap.astype(str)),
         ("gap", lambda _: -1.0), ("gap", lambda _: "small"), ("gap", lambda _: True), ("objective", lambda _: None),
         ("pair", lambda _: [1.0, 2.0, 3.0]), ("pair", lambda _: [-1.0, 2.0]), ("form", lambda _: "ab"),
+        ("objective", lambda _: 10**400), ("residual", lambda _: 10**400), ("passes", lambda _: 10**400),
+        ("history_gap", lambda gap: gap - 1e9), ("history_seconds", lambda seconds: -1.0 - seconds),
+        ("history_rank", lambda rank: rank - 99), ("history_rank", lambda rank: rank + 0.5),
         ("iterations", lambda _: -1), ("passes", lambda _: 1.5), ("method", lambda _: 3), ("seconds", lambda _: -1.0),
     ],
 )  # fmt: skip

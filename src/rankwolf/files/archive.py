@@ -22,8 +22,8 @@ from rankwolf.ground.whole import Name
 
 # np.savez writes no others, and the readers of others inflate without a limit.
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-# Of words: a description in JSON, with a record for each iteration.
-MOST_TEXT = 64 * 2**20
+# Of words: a description in JSON, with a record for each iteration. "[[],[],…" takes this much of memory for a byte.
+MOST_TEXT, BYTES_FOR_JSON = 64 * 2**20, 24
 
 
 class Header(NamedTuple):
@@ -105,17 +105,20 @@ class Archive:
 
     def word(self, name: str) -> str:
         """An array that is one piece of text."""
-        if self.header(name).nbytes > MOST_TEXT:
-            raise self._address.bad(f"its part {name!r} is too long for words.")
+        self._check_text(name, self.header(name).nbytes, self._info(f"{name}.npy").compress_size)
         written = self.array(name, 0, "SU").item()
         return written.decode("utf-8") if isinstance(written, bytes) else str(written)
 
     def text(self, name: str) -> str:
         """A member that is a text file."""
         info = self._info(name)
-        if info.file_size > MOST_TEXT:
-            raise self._address.bad(f"its part {name!r} is too long for words.")
+        self._check_text(name, info.file_size, info.compress_size)
         return self._file.read(info).decode("utf-8")
+
+    def _check_text(self, name: str, nbytes: int, stored: int) -> None:
+        if nbytes > MOST_TEXT:
+            raise self._address.bad(f"its part {name!r} is too long for words.")
+        self._budget.check(self._address, BYTES_FOR_JSON * nbytes, stored)
 
     def _info(self, name: str) -> zipfile.ZipInfo:
         if name not in self._members:

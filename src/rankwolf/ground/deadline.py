@@ -104,7 +104,7 @@ def patiently(work: Callable[..., T], *arguments: Any, **options: Any) -> T:
 
     thread = threading.Thread(target=call, daemon=True, name="rankwolf-patiently")
     thread.start()
-    thread.join(deadline.left)
+    thread.join(min(deadline.left, threading.TIMEOUT_MAX))
     if failure:
         raise failure[0]
     if not answer:

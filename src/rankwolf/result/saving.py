@@ -28,6 +28,10 @@ from rankwolf.result.sparse_part import SparsePart, StoredSparse, UnsavedSparse
 FORMAT = 2
 FACTORS, SPARSE = ("u", "s", "vt"), ("sparse_data", "sparse_indices", "sparse_indptr")
 HISTORY = "history_"
+COUNTS, NOT_NEGATIVE = (
+    ("iteration", "passes", "rank", "nonzeros", "bytes_read"),
+    ("gap", "relative_gap", "seconds"),
+)
 
 
 def save(fit: Decomposition, path: Name, with_sparse: bool) -> None:
@@ -144,6 +148,11 @@ def _sparse(archive: Archive, low_rank: LowRank, settings: _Settings) -> SparseP
 
 def _history(archive: Archive, names: list[str]) -> tuple[Record, ...]:
     columns: list[Array] = [archive.array(f"{HISTORY}{name}", 1) for name in names]
+    for name, column in zip(names, columns, strict=True):
+        if name in COUNTS and column.size and column.dtype.kind not in "iu":
+            raise ValueError(f"{HISTORY}{name} has other numbers than counts")
+        if name in (*COUNTS, *NOT_NEGATIVE) and (column < 0).any():
+            raise ValueError(f"{HISTORY}{name} is negative")
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return tuple(Record(**dict(zip(names, row, strict=True))) for row in rows)
 
@@ -166,7 +175,10 @@ class _Settings:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """A float, or a whole number that fits into one."""
+    return isinstance(value, float) or (
+        isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+    )
 
 
 def _is_not_negative(value: Any) -> bool:
@@ -174,7 +186,7 @@ def _is_not_negative(value: Any) -> bool:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and _is_number(value) and value >= 0
 
 
 def _is_pair(value: Any) -> bool:

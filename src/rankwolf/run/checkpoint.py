@@ -14,11 +14,14 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numba.core.errors import NumbaError
 
 from rankwolf.data import Summary
 from rankwolf.files.address import Address
@@ -33,6 +36,9 @@ from rankwolf.solvers.base import Solver
 FORMAT = 2
 ABOUT = "about.json"
 WORDS = "a whole checkpoint of this version of Rankwolf"
+MOST_DIGITS = 40
+# Of norms and weights: the square is a number, too.
+LARGEST = 1e150
 KEYS = set("bytes_read fingerprint form passes problem progress rng settings shape state summary".split())
 
 
@@ -65,7 +71,8 @@ class Saved:
 
     def check_data(self, source: Any) -> None:
         """Refuse to go on with another matrix."""
-        if source.fingerprint() != self.about["fingerprint"]:
+        m, n = source.shape
+        if source.fingerprint() != self.about["fingerprint"] or self.summary.observed > m * n:
             raise ValueError(
                 f"The checkpoint {str(self.path)!r} is of a run on other data, of {self.about['shape']}. "
                 "Give the same data, another checkpoint, or remove this one."
@@ -76,7 +83,7 @@ def read(path: str | os.PathLike[str]) -> Saved:
     """The description at the end of a checkpoint, if all of it makes sense; a ValueError for any other file."""
     address = Address(Path(path))
     with address.reading(WORDS), opened_archive(address, Budget()) as file:
-        about = json.loads(file.text(ABOUT))
+        about = json.loads(file.text(ABOUT), parse_int=_whole_number)
         if about["format"] != FORMAT:
             raise address.bad(
                 f"it is a checkpoint of format {about['format']!r}; this version reads {FORMAT}."
@@ -85,10 +92,27 @@ def read(path: str | os.PathLike[str]) -> Saved:
         if missing:
             raise ValueError(f"it does not say {', '.join(sorted(missing))}")
         saved = Saved(address.path, about)
-        numbers = (*vars(saved.summary).values(), *saved.problem.pair, about["passes"], about["bytes_read"])
-        if not all(isinstance(number, int | float) and number >= 0 for number in numbers):
+        summary = saved.summary
+        counts = (summary.observed, summary.infinite, about["passes"], about["bytes_read"])
+        sizes = (summary.norm, summary.largest, *saved.problem.pair, min(summary.bound, LARGEST))
+        if not all(_is_count(number) for number in counts) or not all(_is_size(number) for number in sizes):
             raise ValueError("its numbers cannot be")
     return saved
+
+
+def _whole_number(digits: str) -> int:
+    """A whole number of JSON; the longest in a checkpoint are the 128 bits of a random generator."""
+    if len(digits) > MOST_DIGITS:
+        raise ValueError("a number of it has too many digits")
+    return int(digits)
+
+
+def _is_count(number: Any) -> bool:
+    return isinstance(number, int) and 0 <= number < 2**63
+
+
+def _is_size(number: Any) -> bool:
+    return isinstance(number, int | float) and 0.0 <= number <= LARGEST
 
 
 class Checkpoint:
@@ -106,6 +130,7 @@ class Checkpoint:
         self.path, self.saved, self._settings = path, saved, settings
         self._every_passes, self._every_seconds = every_passes, every_seconds
         self._last_pass, self._last_time = 0, time.monotonic()
+        self._resumed = False
 
     def is_due(self, passes: int) -> bool:
         """Whether enough has happened since the last one."""
@@ -165,9 +190,34 @@ class Checkpoint:
             if not isinstance(state, solver.states):
                 raise TypeError("its state is of another method")
         source.passes, source.bytes_read = about["passes"], about["bytes_read"]
-        state = solver.restore(problem, source, state)
+        self._resumed = True
+        with self.blamed():
+            state = solver.restore(problem, source, state)
         self._last_pass = source.passes
         return state, about["progress"]
+
+    @contextmanager
+    def blamed(self) -> Iterator[None]:
+        """A state from a file that cannot be worked with is a ValueError that names the file, whatever it is at first.
+
+        Each number and array of it has been looked at; whether they fit together is known only to the solver.
+        """
+        try:
+            yield
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            NotImplementedError,
+            NumbaError,
+            TypeError,
+        ) as error:
+            if not self._resumed:
+                raise
+            raise ValueError(
+                f"The run cannot go on from the checkpoint {str(self.path)!r}: what it holds does not fit together "
+                f"({type(error).__name__}). Give another checkpoint, or remove this one."
+            ) from error
 
 
 def _plain(value: Any) -> Any:

@@ -6,6 +6,7 @@ the first record's time and passes.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
@@ -102,15 +103,15 @@ class Run:
 
         A long proof is not begun now: what one pass proves has to do.
         """
-        if self.progress.history:
-            solution = self.solver.solution(self.problem, self.data, self.state)
-        else:
-            solution = solution_at_zero(self.data, self.problem)
         m, n = sorted(self.data.shape, reverse=True)
         quick = m * n * n + n**3 > PROOF_OPERATIONS
-        return self.finish(
-            assess(self.data, self.problem, solution, self.rng, quick=quick), Status.TIME_LIMIT
-        )
+        with self.blamed():
+            if self.progress.history:
+                solution = self.solver.solution(self.problem, self.data, self.state)
+            else:
+                solution = solution_at_zero(self.data, self.problem)
+            assessment = assess(self.data, self.problem, solution, self.rng, quick=quick)
+        return self.finish(assessment, Status.TIME_LIMIT)
 
     def start(self) -> None:
         """The solver's starting point, or where the checkpoint was."""
@@ -127,8 +128,9 @@ class Run:
 
     def step(self) -> tuple[Report, Record]:
         """One iteration, and what is known after it."""
-        self.state = self.solver.step(self.problem, self.data, self.state)
-        report = self.solver.report(self.problem, self.state)
+        with self.blamed():
+            self.state = self.solver.step(self.problem, self.data, self.state)
+            report = self.solver.report(self.problem, self.state)
         return report, self.progress.record(report, self.data.passes, self.data.bytes_read)
 
     def try_to_prove(self, report: Report, record: Record) -> Decomposition | None:
@@ -148,8 +150,13 @@ class Run:
 
     def assess(self, goal: float | None = None) -> Assessment:
         """The judge's verdict on the present pair; with a ``goal``, a lower bound that misses it may be a poor one."""
-        solution = self.solver.solution(self.problem, self.data, self.state)
-        return assess(self.data, self.problem, solution, self.rng, goal)
+        with self.blamed():
+            solution = self.solver.solution(self.problem, self.data, self.state)
+            return assess(self.data, self.problem, solution, self.rng, goal)
+
+    def blamed(self) -> AbstractContextManager[None]:
+        """A block in which errors of arithmetic are the checkpoint's, if the run was taken up from one."""
+        return nullcontext() if self.checkpoint is None else self.checkpoint.blamed()
 
     def keep(self) -> None:
         """Save the run, if that is wanted."""

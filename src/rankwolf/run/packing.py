@@ -110,6 +110,8 @@ class Unpacker:
     def unpack(self, node: Any) -> Any:
         """The value that :meth:`Packer.pack` was given."""
         if not isinstance(node, list):
+            if isinstance(node, int) and abs(node) >= 2**63:
+                raise ValueError("a count is out of scale")
             return node
         kind, *rest = node
         makers: dict[str, Callable[..., Any]] = {
@@ -145,7 +147,10 @@ class Unpacker:
         return array
 
     def _in_scale(self, name: str, array: Array) -> Array:
-        """The array, if nothing in it is larger than what a run over this data could have written."""
+        """The array, if a run over this data could have written it: numbers of its type, none of them too large."""
+        strange = isinstance(self._source, Source) and array.dtype.kind == "c"  # its entries are real
+        if strange or array.dtype == np.float16:
+            raise ValueError(f"{name} has numbers of the type {array.dtype}")
         if array.size and array.dtype.kind in "fc" and not float(np.max(np.abs(array))) <= self._largest:
             raise ValueError(f"{name} has numbers that are out of scale")
         return array

@@ -20,6 +20,7 @@ PAPER_ROWS = 5  # "for five consecutive iterations"
 STALL_ROWS = 100
 # No proof in float64 reaches a relative gap below this: a run that comes near it and is asked for less can stop.
 OUT_OF_REACH = 1e-12
+CENTURY = 3.2e9  # seconds
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ class Progress:
             set(numbers) != set(vars(self)) - self._NOT_KEPT
             or any(set(row) != known for row in rows)
             or not all(isinstance(number, int | float) for number in found)
+            or not 0.0 <= seconds < CENTURY
         ):
             raise ValueError(
                 "The checkpoint is damaged: what it says about the run so far does not make sense."
