@@ -8,6 +8,7 @@ The inner loops run over slices of a row and choose with ``a if c else b``: so w
 (0.2 ns an entry); indexed in two dimensions, or with ``min`` and ``max``, they do not (2.6 ns).
 """
 
+from rankwolf.kernels.compiling import must
 from rankwolf.kernels.pairs import carry_pair, extrapolate_pair, prepare_splitting, relax_pair
 from rankwolf.kernels.regressions import clip_rows, fit_stored_rows, search_rows
 from rankwolf.kernels.selection import trim_stored_rows
@@ -41,6 +42,7 @@ __all__ = [
     "largest_entry",
     "misfit",
     "move_residual",
+    "must",
     "prepare_splitting",
     "proximal_point",
     "relax_pair",

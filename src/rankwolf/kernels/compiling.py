@@ -21,3 +21,13 @@ def compiled(function: F) -> F:
         return numba.njit(cache=True, **options)(function)  # type: ignore[no-any-return]
     except RuntimeError:  # "no locator available": a read-only install without a home folder
         return numba.njit(**options)(function)  # type: ignore[no-any-return]
+
+
+@compiled
+def must(fits: bool) -> None:
+    """Refuse arrays that do not belong together: a compiled loop would read and write beyond their ends.
+
+    What solvers make always fits. What they go on with from a file of somebody else may not.
+    """
+    if not fits:
+        raise ValueError("arrays of different shapes")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankwolf.kernels.compiling import compiled
+from rankwolf.kernels.compiling import compiled, must
 
 
 @compiled
@@ -15,6 +15,11 @@ def prepare_splitting(
     gradient: np.ndarray, carried_L: np.ndarray, carried_S: np.ndarray, sparse: np.ndarray, gamma: float
 ) -> None:
     """sparse = carried_S + γ·gradient, and gradient ← carried_L + γ·gradient."""
+    must(
+        carried_L.shape == gradient.shape
+        and carried_S.shape == gradient.shape
+        and sparse.shape == gradient.shape
+    )
     for i in range(gradient.shape[0]):
         g, left, right, target = gradient[i], carried_L[i], carried_S[i], sparse[i]
         for j in range(g.size):
@@ -37,6 +42,8 @@ def relax_pair(
 
     Returns ‖S‖₁ and ‖S‖₀.
     """
+    must(low_rank.shape == sparse.shape and total.shape == sparse.shape)
+    must(carried_L.shape == sparse.shape and carried_S.shape == sparse.shape)
     norm, nonzeros, keep = 0.0, 0, 1.0 - rho
     for i in range(sparse.shape[0]):
         low, s, left, right, t = low_rank[i], sparse[i], carried_L[i], carried_S[i], total[i]
@@ -59,6 +66,7 @@ def relax_pair(
 @compiled
 def extrapolate_pair(gradient: np.ndarray, carried_L: np.ndarray, carried_S: np.ndarray, step: float) -> None:
     """carried_L and carried_S ← themselves + step·gradient."""
+    must(carried_L.shape == gradient.shape and carried_S.shape == gradient.shape)
     for i in range(gradient.shape[0]):
         g, left, right = gradient[i], carried_L[i], carried_S[i]
         for j in range(g.size):
@@ -85,6 +93,8 @@ def carry_pair(
     ``sparse`` comes in as the old S and leaves as the new one; ``gradient`` leaves as L + S.
     Returns ‖S‖₁ and ‖S‖₀.
     """
+    must(low_rank.shape == sparse.shape and old.shape == sparse.shape and gradient.shape == sparse.shape)
+    must(carried_L.shape == sparse.shape and carried_S.shape == sparse.shape)
     norm, nonzeros, keep = 0.0, 0, 1.0 + past - ratio
     for i in range(sparse.shape[0]):
         new, before, s, left, right, g = (

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankwolf.kernels.compiling import CHUNK, compiled
+from rankwolf.kernels.compiling import CHUNK, compiled, must
 
 
 @compiled
 def clip_rows(residual: np.ndarray, limit: float, clipped: np.ndarray, inside: np.ndarray) -> None:
     """G = clip(D, ±limit), and 1 where |D| ≤ limit, the diagonal of the Huber loss's Hessian. NaN in D: 0 in both."""
+    must(clipped.shape == residual.shape and inside.shape == residual.shape)
     zero = residual.dtype.type(0)
     one = residual.dtype.type(1)
     limit_t = residual.dtype.type(limit)
@@ -76,6 +77,10 @@ def search_rows(
     steps: np.ndarray,
 ) -> None:
     """The :func:`step_length` of each row, and D moved by it."""
+    must(
+        change.shape == residual.shape
+        and starts.size == slopes.size == curvatures.size == steps.size == residual.shape[0]
+    )
     for i in range(residual.shape[0]):
         steps[i] = step_length(residual[i], change[i], limit, starts[i], slopes[i], curvatures[i])
         t = residual.dtype.type(steps[i])
@@ -212,6 +217,7 @@ def fit_stored_rows(
 
     Cost of a step of Newton's method: k·r² + r³/3 for a row with k entries.
     """
+    must(pointers.size == left.shape[0] + 1 and left.shape[1] == right.shape[1])
     rank = right.shape[1]
     most = 0
     for i in range(left.shape[0]):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankwolf.kernels.compiling import compiled
+from rankwolf.kernels.compiling import compiled, must
 from rankwolf.kernels.regressions import solve_factored, solve_positive
 
 # An entry that alone decides a direction has a leverage of nearly 1.
@@ -187,6 +187,8 @@ def trim_stored_rows(
 
     Cost for a row with k entries: four times 2k·r² + 2r³, and k·r + r² for each move.
     """
+    must(pointers.size == left.shape[0] + 1 and left.shape[1] == right.shape[1] and guess.shape == left.shape)
+    must(sizes.size == entries.size and live.size == entries.size and reach.size == right.shape[0])
     rank = right.shape[1]
     most = 0
     for i in range(left.shape[0]):

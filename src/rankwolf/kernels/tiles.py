@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankwolf.kernels.compiling import CHUNK, compiled
+from rankwolf.kernels.compiling import CHUNK, compiled, must
 
 
 @compiled
@@ -22,6 +22,8 @@ def move_residual(
 
     Writes D and G, and returns ‖G‖², ‖S‖₁, ‖S‖₀, ⟨G, M⟩, ‖S‖², ⟨S, L⟩, ⟨G, L⟩, ‖L‖².
     """
+    must(residual.shape == tile.shape and clipped.shape == tile.shape)
+    must((rank_one.size, right.size) == tile.shape)
     zero = residual.dtype.type(0)
     one = residual.dtype.type(1)
     keep_t = residual.dtype.type(keep)
@@ -83,6 +85,7 @@ def clip_residual(
 
     Adds to ``sums``: ‖G‖², ‖S‖₁, ‖S‖₀, ⟨G, M⟩ with S = D − G; ``nonzeros`` becomes ‖·‖₀ of each row of S.
     """
+    must(low_rank.shape == tile.shape and nonzeros.size == tile.shape[0] and sums.size >= 5)
     zero = low_rank.dtype.type(0)
     one = low_rank.dtype.type(1)
     limit_t = low_rank.dtype.type(limit)
@@ -124,6 +127,7 @@ def clip_residual(
 @compiled
 def clip_only(tile: np.ndarray, low_rank: np.ndarray, limit: float) -> None:
     """The same overwriting without the sums."""
+    must(low_rank.shape == tile.shape)
     zero = low_rank.dtype.type(0)
     limit_t = low_rank.dtype.type(limit)
     for i in range(tile.shape[0]):
@@ -139,6 +143,7 @@ def clip_only(tile: np.ndarray, low_rank: np.ndarray, limit: float) -> None:
 @compiled
 def clip_dual(tile: np.ndarray, dual: np.ndarray, limit: float, sums: np.ndarray) -> None:
     """Y ← clip(P_Ω(Y), ±limit) in place; adds ‖Y‖² and ⟨Y, M⟩ to ``sums``."""
+    must(dual.shape == tile.shape and sums.size >= 2)
     zero = dual.dtype.type(0)
     limit_t = dual.dtype.type(limit)
     rows, columns = tile.shape
@@ -240,6 +245,7 @@ def proximal_point(
     Ŝ = S + momentum·(S − S₋); R = P_Ω(L̂ + Ŝ − M). ``low_rank`` enters as L̂ and leaves as X = L̂ − R/2.
     With ``update``, ``previous`` leaves as S⁺ = T_{half_weight}(Ŝ − R/2) (0 outside Ω).
     """
+    must(low_rank.shape == tile.shape and sparse.shape == tile.shape and previous.shape == tile.shape)
     zero = low_rank.dtype.type(0)
     half = low_rank.dtype.type(0.5)
     beta = low_rank.dtype.type(momentum)
@@ -266,6 +272,7 @@ def proximal_point(
 @compiled
 def misfit(tile: np.ndarray, low_rank: np.ndarray, sparse: np.ndarray) -> tuple[float, float, float]:
     """‖P_Ω(L + S − M)‖², ‖S‖₁ and ‖S‖₀."""
+    must(low_rank.shape == tile.shape and sparse.shape == tile.shape)
     zero = low_rank.dtype.type(0)
     one = low_rank.dtype.type(1)
     rows, columns = tile.shape
@@ -295,6 +302,7 @@ def misfit(tile: np.ndarray, low_rank: np.ndarray, sparse: np.ndarray) -> tuple[
 @compiled
 def cast_transposed(columns: np.ndarray, tile: np.ndarray) -> None:
     """tile ← columnsᵀ, in blocks that stay in cache, converted to the tile's type."""
+    must(columns.T.shape == tile.shape)
     block = 16
     n, b = columns.shape
     for j0 in range(0, n, block):
@@ -317,6 +325,7 @@ def align_with(
 
     With L = M − D, S = D − G on Ω, returns ‖left‖², ‖P_Ω(atom)‖², ⟨atom, L⟩, ⟨atom, S⟩.
     """
+    must(residual.shape == tile.shape and (left.shape[0], right.size) == tile.shape and left.shape[1] > 0)
     zero = residual.dtype.type(0)
     limit_t = residual.dtype.type(limit)
     rows, columns = tile.shape
@@ -369,6 +378,9 @@ def subtract_sampled(
     result: np.ndarray,
 ) -> None:
     """result = M − left·rightᵀ at the stored entries of a CSR tile; r multiplications an entry."""
+    must(
+        pointers.size == left.shape[0] + 1 and left.shape[1] == right.shape[1] and result.size == entries.size
+    )
     zero = entries.dtype.type(0)
     rank = left.shape[1]
     for i in range(left.shape[0]):

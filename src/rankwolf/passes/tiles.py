@@ -52,6 +52,7 @@ def _clip_sparse_tile(tile: Any, left: Array, right_t: Array, limit: float, valu
 
 def sampled_residual(tile: Any, left: Array, right: Array) -> Array:
     """M − left·rightᵀ at the stored entries of a CSR tile."""
+    kernels.must(right.shape[0] == tile.shape[1])
     residual: Array = np.empty_like(tile.data)
     kernels.subtract_sampled(tile.data, tile.indices, tile.indptr, left, right, residual)
     return residual

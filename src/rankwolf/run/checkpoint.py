@@ -24,10 +24,10 @@ import numpy as np
 from numba.core.errors import NumbaError
 
 from rankwolf.data import Summary
-from rankwolf.files.address import Address
+from rankwolf.files.address import Address, RefusedError
 from rankwolf.files.archive import new_archive, opened_archive
 from rankwolf.files.claims import Budget
-from rankwolf.ground.complaints import bad
+from rankwolf.ground.complaints import BadParameterError, bad
 from rankwolf.ground.whole import whole
 from rankwolf.problem import FORMS, Problem
 from rankwolf.run.packing import Packer, Unpacker
@@ -204,19 +204,17 @@ class Checkpoint:
         """
         try:
             yield
+        except (BadParameterError, RefusedError):
+            raise
         except (
-            ArithmeticError,
-            AttributeError,
-            LookupError,
-            NotImplementedError,
-            NumbaError,
-            TypeError,
-        ) as error:
+            ArithmeticError, AttributeError, LookupError, NotImplementedError, NumbaError, TypeError, ValueError
+        ) as error:  # fmt: skip
             if not self._resumed:
                 raise
+            plain = isinstance(error, ValueError)
+            said = str(error) if plain else f"what it holds does not fit together ({type(error).__name__})."
             raise ValueError(
-                f"The run cannot go on from the checkpoint {str(self.path)!r}: what it holds does not fit together "
-                f"({type(error).__name__}). Give another checkpoint, or remove this one."
+                f"The run cannot go on from the checkpoint {str(self.path)!r}: {said}"
             ) from error
 
 

@@ -61,6 +61,7 @@ class FitRows(Task[RegressionSums]):
     def visit(self, sums: RegressionSums, tile: Any, *rows: Array) -> None:
         """Fit the rows of one sparse tile, then add its sums."""
         left, weights = rows[0], self.problem
+        kernels.must(self.right.shape[0] == tile.shape[1])
         if left.shape[1]:
             kernels.fit_stored_rows(
                 tile.data,
