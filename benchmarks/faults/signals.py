@@ -86,8 +86,8 @@ def _first_moment(folder: Path, number: signal.Signals, rng: random.Random) -> s
         process.send_signal(number)
         _, said = process.communicate(timeout=LONGEST)
     code = process.returncode
-    # Python answers SIGINT with a traceback of its own as long as it has not come to a line of ours.
-    unheard = code == -number and "rankwolf" not in said and _left(folder) == []
+    # Python answers SIGINT with a traceback of its own, and sometimes with code 1, until it comes to a line of ours.
+    unheard = code in (-number, 1) and "rankwolf/" not in said and _left(folder) == []
     right = unheard or _right(number, code, said, folder)
     return "" if right else f"{1e3 * after:.0f} ms: code {code}, left {_left(folder)}, said {said[-300:]!r}"
 
