@@ -6,10 +6,11 @@ all. MOG2, KNN, GSOC and CNT get all frames, and the better of two settings by t
 a median filter of 5 × 5.
 
 ``--rivals`` runs those four alone. ``--stages`` leaves out one stage after the other. ``--leave-one-out`` tries
-neighbours of every constant that was chosen on data, takes the best on three videos, and scores it on the fourth: the
-honest number. ``--cost`` takes the time of a frame and of the model. ``--every N`` scores every N-th frame, which is
-quicker and nearly the same. ``--videos`` takes some of the four. With ``--keep FOLDER`` the L of a video and its scores
-are kept there and not made again, so that a long measurement can be made in pieces.
+neighbours of every constant that was chosen on data, takes the best on three videos, and scores it on the fourth, one
+constant at a time and then all at once: the honest number. ``--cost`` takes the time of a frame and of the model.
+``--every N`` scores every N-th frame, which is quicker and nearly the same. ``--videos`` takes some of the four. With
+``--keep FOLDER`` the L of a video and its scores are kept there and not made again, so that a long measurement can be
+made in pieces.
 """
 
 from __future__ import annotations
@@ -127,34 +128,54 @@ def stages() -> dict[str, MaskRule | None]:
     }
 
 
-def neighbours() -> dict[str, list[MaskRule]]:
-    """For each constant that was chosen on data: the default first, then values around it."""
-    plain, consensus, absorbed = MaskRule(), ConsensusRule(), AbsorbedRule()
+@dataclass(frozen=True)
+class Choice:
+    """One value of a constant: a field of the rule, of its consensus, of its scenery or of the test for light."""
 
-    def of_consensus(name: str, *values: Any) -> list[MaskRule]:
-        return [plain] + [replace(plain, consensus=replace(consensus, **{name: value})) for value in values]
+    room: str
+    name: str
+    value: Any
 
-    def of_absorbed(name: str, *values: Any) -> list[MaskRule]:
-        return [plain] + [replace(plain, absorbed=replace(absorbed, **{name: value})) for value in values]
+    def of(self, rule: MaskRule) -> MaskRule:
+        """The rule with this value."""
+        field = {self.name: self.value}
+        assert rule.absorbed is not None
+        if self.room == "consensus":
+            return replace(rule, consensus=replace(rule.consensus, **field))
+        if self.room == "absorbed":
+            return replace(rule, absorbed=replace(rule.absorbed, **field))
+        if self.room == "light":
+            return replace(rule, absorbed=replace(rule.absorbed, light=replace(rule.absorbed.light, **field)))
+        return replace(rule, **field)
 
+
+# Every constant that was chosen on data, and values around it.
+NEIGHBOURS: dict[str, dict[str, tuple[Any, ...]]] = {
+    "consensus": {
+        "samples": (40, 90), "borrowed": (1, 4), "reach": (1.0, 3.0), "radius": (14.0, 23.0), "matches": (2, 5),
+        "sensitivity": (1.25, 1.75), "cleaning": (1, 3), "near": (9.0, 15.0), "near_in_sigmas": (2.0, 3.5),
+        "few_visits": (2, 5), "some_visits": (4, 8), "many_visits": (8, 18), "flicker": ((0.15, 0.25), (0.3, 0.45)),
+        "restless": ((0.02, 0.08), (0.1, 0.3)), "quiet": (0.1, 0.4), "patience": (0, 2), "smooth": (5.0, 15.0),
+        "margin": (3, 9), "least_samples": (3, 12),
+    },
+    "absorbed": {
+        "level": (15.0, 27.0), "activity_factor": (2.0, 4.0), "least_area": (0.0025, 0.01), "most_area": (0.15, 0.4),
+        "quiet": (1.0, 4.0), "quiet_power": (2.0, 4.0), "stills": (8, 20), "coherence": (0.95, 0.99),
+        "shadow": ((0.65, 1.2), (0.85, 1.1)), "shadow_distance": (10.0, 18.0),
+    },
+    "light": {"texture": (0.65, 0.85), "softness": (0.4, 0.7), "detail": (2.5, 6.0), "least_detail": (1.0, 2.5)},
+    "mask": {"vote_side": (5.0, 9.0), "least_area": (0.0005, 0.002)},
+}  # fmt: skip
+
+
+def choices() -> dict[str, list[Choice]]:
+    """For each constant that was chosen on data: its default first, then values around it."""
+    absorbed = AbsorbedRule()
+    rooms = {"consensus": ConsensusRule(), "absorbed": absorbed, "light": absorbed.light, "mask": MaskRule()}
     return {
-        "radius": of_consensus("radius", 14.0, 23.0),
-        "matches": of_consensus("matches", 2, 5),
-        "samples": of_consensus("samples", 40, 90),
-        "reach": of_consensus("reach", 1.0, 3.0),
-        "near": of_consensus("near", 9.0, 15.0),
-        "few visits": of_consensus("few_visits", 2, 5),
-        "some visits": of_consensus("some_visits", 4, 8),
-        "many visits": of_consensus("many_visits", 8, 18),
-        "restless": of_consensus("restless", (0.02, 0.08), (0.1, 0.3)),
-        "quiet": of_consensus("quiet", 0.1, 0.4),
-        "flicker": of_consensus("flicker", (0.15, 0.25), (0.3, 0.45)),
-        "absorbed level": of_absorbed("level", 15.0, 27.0),
-        "activity factor": of_absorbed("activity_factor", 2.0, 4.0),
-        "shadow distance": of_absorbed("shadow_distance", 10.0, 18.0),
-        "texture": of_absorbed("light", LightTest(texture=0.65), LightTest(texture=0.85)),
-        "vote": [plain, replace(plain, vote_side=5.0), replace(plain, vote_side=9.0)],
-        "least area": [plain, replace(plain, least_area=0.0005), replace(plain, least_area=0.002)],
+        f"{room}.{name}": [Choice(room, name, value) for value in (getattr(rooms[room], name), *values)]
+        for room, names in NEIGHBOURS.items()
+        for name, values in names.items()
     }
 
 
@@ -266,33 +287,44 @@ def show_stages(desk: Desk) -> None:
 
 
 def leave_one_out(desk: Desk) -> None:
-    """A constant is chosen as the value with the best mean over the other videos; its F-measure on this one counts."""
+    """A constant is chosen as the value with the best mean over the other videos; its F-measure on this one counts.
+
+    The last row has all constants at once at the values that the other videos chose for each.
+    """
+    constants = choices()
+    solved: dict[str, Callable[[MaskRule], float]] = {}
+
+    def scorer(name: str) -> Callable[[MaskRule], float]:
+        if name not in solved:
+            judge, video = Judge(name, desk.every), desk.solved(name)
+            solved.clear()  # one video in memory
+            solved[name] = lambda rule: judge.score(video.masks(rule, judge.numbers)).f_measure
+        return solved[name]
 
     def measure(name: str) -> dict[str, float]:
-        judge, solved = Judge(name, desk.every), desk.solved(name)
-
-        def score(rule: MaskRule) -> float:
-            return judge.score(solved.masks(rule, judge.numbers)).f_measure
-
-        default = score(MaskRule())
+        score, default = scorer(name), scorer(name)(MaskRule())
         return {
-            f"{constant} {k}": default if k == 0 else score(rule)
-            for constant, rules in neighbours().items()
-            for k, rule in enumerate(rules)
+            f"{constant} {k}": default if k == 0 else score(choice.of(MaskRule()))
+            for constant, values in constants.items()
+            for k, choice in enumerate(values)
         }
 
     found = desk.scores("leave-one-out", measure)
-    for constant, rules in neighbours().items():
+    together = dict.fromkeys(desk.videos, MaskRule())
+    for constant, values in constants.items():
         table = np.array(
-            [[found[name][f"{constant} {k}"] for k in range(len(rules))] for name in desk.videos]
+            [[found[name][f"{constant} {k}"] for k in range(len(values))] for name in desk.videos]
         )
-        chosen = [int(np.delete(table, k, axis=0).mean(axis=0).argmax()) for k in range(len(table))]
+        taken = [int(np.delete(table, k, axis=0).mean(axis=0).argmax()) for k in range(len(table))]
+        for name, k in zip(desk.videos, taken, strict=True):
+            together[name] = values[k].of(together[name])
         each = ", ".join(f"{mean:.3f}" for mean in table.mean(axis=0))
-        row(
-            constant,
-            [float(table[k, value]) for k, value in enumerate(chosen)],
-            f"took {chosen}; means {each}",
-        )
+        own = [float(table[k, value]) for k, value in enumerate(taken)]
+        row(constant, own, f"took {taken} of {[choice.value for choice in values]}; means {each}")
+    first = next(iter(constants))
+    row("as they are", [found[name][f"{first} 0"] for name in desk.videos])
+    at_once = desk.scores("all-left-out", lambda name: {"all": scorer(name)(together[name])})
+    row("all at once", [at_once[name]["all"] for name in desk.videos])
 
 
 def cost(desk: Desk) -> None:
