@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.ndimage
 
-from rankwolf.kernels.pictures import NO_SAMPLE, count_visits, mark_strangers, weighted_medians
+from rankwolf.kernels.pictures import NO_SAMPLE, count_visits, quantiles, weighted_medians
 from rankwolf.video.consensus import ConsensusRule, Samples
 
 HEIGHT, WIDTH, COUNT = 24, 32, 40
@@ -24,22 +24,54 @@ def strange(samples, residual):
     return samples.strangers(np.rint(residual).astype(np.int16)[..., None])
 
 
+def counted_by_a_plain_loop(samples, residual, square):
+    values, offsets, (height, width) = samples.values, samples.offsets, residual.shape[:2]
+    strange = np.empty((height, width), np.bool_)
+    for y, x in np.ndindex(height, width):
+        candidates = list(values[y, x])
+        for j, k in np.ndindex(offsets.shape[:2]):
+            row, column = np.clip([y, x] + offsets[j, k], 0, [height - 1, width - 1])
+            candidates.append(values[row, column, k])
+        near = sum(np.sum((c.astype(int) - residual[y, x]) ** 2) <= square for c in candidates)
+        strange[y, x] = near < samples.least[y, x]
+    return strange
+
+
 def test_matches_are_counted_as_a_plain_loop_counts_them():
     rng = np.random.default_rng(0)
     values = rng.integers(-30, 30, (6, 7, 9, 3)).astype(np.int16)
     values[rng.random((6, 7, 9)) < 0.2] += NO_SAMPLE
-    residual = rng.integers(-30, 30, (6, 7, 3)).astype(np.int16)
+    values[0, 0] += NO_SAMPLE  # nothing of its own
     offsets, least = rng.integers(-2, 3, (2, 9, 2)), rng.integers(1, 6, (6, 7)).astype(np.int32)
-    found = np.empty((6, 7), np.bool_)
-    mark_strangers(residual, values, offsets, 20 * 20, least, found)
-    for y, x in np.ndindex(6, 7):
-        candidates = [values[y, x, k] for k in range(9)]
-        for j in range(2):
-            for k in range(9):
-                row, column = np.clip([y, x] + offsets[j, k], 0, [5, 6])
-                candidates.append(values[row, column, k])
-        near = sum(np.sum((c.astype(int) - residual[y, x]) ** 2) <= 400 for c in candidates)
-        assert found[y, x] == (near < least[y, x])
+    samples = Samples(ConsensusRule(radius=20.0), values, offsets, least)
+    for reach in (30, 90):  # some lie beyond all samples
+        residual = rng.integers(-reach, reach, (6, 7, 3)).astype(np.int16)
+        expected = counted_by_a_plain_loop(samples, residual, 400)
+        np.testing.assert_array_equal(samples.strangers(residual), expected)
+        assert 0 < np.count_nonzero(expected) < expected.size
+
+
+def test_what_is_learned_later_is_known_at_once():
+    rng = np.random.default_rng(2)
+    values = rng.integers(-5, 5, (12, 14, 9, 1)).astype(np.int16)
+    samples = Samples(ConsensusRule(), values, rng.integers(-2, 3, (2, 9, 2)), np.full((12, 14), 3, np.int32))
+    residual = np.full((12, 14, 1), 100, np.int16)
+    assert samples.strangers(residual).all()
+    where = np.zeros((12, 14), np.bool_)
+    where[3:6, 4:9] = True
+    samples.replace(np.array([1, 4, 7, 8]), where, residual)
+    found = samples.strangers(residual)
+    assert not found[where].any()
+    np.testing.assert_array_equal(found, counted_by_a_plain_loop(samples, residual, 108))
+
+
+def test_quantiles_are_those_of_numpy():
+    rng = np.random.default_rng(3)
+    values = np.rint(rng.normal(0.0, 3.0, (13, 50))).astype(np.float32)  # with ties
+    for count, share in ((13, 0.5), (12, 0.5), (13, 0.25), (2, 0.25), (1, 0.5)):
+        found = np.empty(50, np.float32)
+        quantiles(values[:count], share, found)
+        np.testing.assert_allclose(found, np.quantile(values[:count], share, axis=0), rtol=1e-6)
 
 
 def test_an_object_that_stays_comes_in_one_visit_and_a_wave_in_many():
@@ -61,7 +93,7 @@ def test_an_object_that_stays_comes_in_one_visit_and_a_wave_in_many():
 
 def test_weighted_medians():
     rng = np.random.default_rng(1)
-    values, weights = rng.random((15, 40)).astype(np.float32), rng.integers(1, 5, (15, 40))
+    values, weights = np.rint(6.0 * rng.random((15, 40))).astype(np.float32), rng.integers(1, 5, (15, 40))
     medians = np.empty(40, np.float32)
     weighted_medians(values, weights.astype(np.float32), medians)
     for j in range(40):

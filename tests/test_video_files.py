@@ -151,3 +151,33 @@ def test_an_address_is_called_an_address(tmp_path, capsys):
     assert error.count("\n") == 1
     assert run(tmp_path / "nothing*.png", "-o", tmp_path / "out") == 2
     assert "has no images" in capsys.readouterr().err
+
+
+def test_photographs_are_turned_as_the_camera_was_held(tmp_path):
+    from PIL import Image
+
+    exif, plain = Image.Exif(), scene().frames[0]
+    exif[0x0112] = 6  # a quarter turn to the right makes it upright
+    Image.fromarray(plain).save(tmp_path / "a.jpg", exif=exif, quality=100)
+    reader = open_frames(tmp_path, Selection())
+    assert (reader.height, reader.width) == plain.shape[::-1]
+    np.testing.assert_allclose(next(iter(reader)), np.rot90(plain, -1), atol=8)
+
+
+def test_a_stream_may_be_a_pattern_and_keeps_the_shape_of_its_pixels(tmp_path):
+    write_images(tmp_path / "cam", scene().frames[:24])
+    live = ("--live", "--warm-up", "20", "--quiet")
+    assert run(tmp_path / "cam" / "*.png", "-o", tmp_path / "pattern", *live) == 0
+    assert pictures(tmp_path / "pattern" / "mask.mkv").shape == (24, *scene().frames.shape[1:])
+    times = [40 * k for k in range(24)]
+    wide = write_timed(tmp_path / "wide.mkv", scene().frames[:24], times, Fraction(4, 3))
+    assert run(wide, "-o", tmp_path / "wide", *live) == 0
+    with av.open(str(tmp_path / "wide" / "mask.mkv")) as container:
+        assert container.streams.video[0].sample_aspect_ratio == Fraction(4, 3)
+
+
+def test_colours_are_forced_or_refused(tmp_path):
+    path = write_images(tmp_path / "gray", scene().frames[:24])
+    for option, channels in (("--color", 3), ("--gray", 1), ("--no-report", 1)):
+        assert run(path, "-o", tmp_path / option, "--no-report", "--quiet", option) == 0
+        assert summary_of(tmp_path / option)["channels"] == channels

@@ -310,6 +310,8 @@ def leave_one_out(desk: Desk) -> None:
         }
 
     found = desk.scores("leave-one-out", measure)
+    if len(desk.videos) == 1:
+        return  # there is nothing to choose on; what was measured is kept for all of them together
     together = dict.fromkeys(desk.videos, MaskRule())
     for constant, values in constants.items():
         table = np.array(

@@ -99,7 +99,7 @@ def f_measure(solved: Solved, rule: MaskRule | None, truth: Rendered) -> float:
     return sum((score_frame(mask, truth.masks[number]) for number, mask in masks), start=Score()).f_measure
 
 
-def measure(truth: Rendered, choices: bool = True) -> Iterator[tuple[str, float]]:
+def f_measures(truth: Rendered, choices: bool = True) -> Iterator[tuple[str, float]]:
     """The F-measure of every choice on one scene; without ``choices`` of the default alone."""
     solved = Solved(truth.frames)
     if not choices:
@@ -134,7 +134,7 @@ def main() -> None:
     choices = not parser.parse_args().defaults
     table: Table = {}
     for column, truth in scenes():
-        for name, value in measure(truth, choices):
+        for name, value in f_measures(truth, choices):
             table.setdefault(name, {}).setdefault(column, []).append(value)
     show(table)
 

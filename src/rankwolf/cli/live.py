@@ -14,6 +14,7 @@ from rankwolf.cli.common import Output, check_target, to_json, warn
 if TYPE_CHECKING:
     from rankwolf.video.live import Separator
     from rankwolf.video.mask import MaskRule
+    from rankwolf.video.stream import Opened
 
 BACKGROUND, MASK, STATE, SUMMARY = "background.mkv", "mask.mkv", "state.npz", "summary.json"
 SAY_EVERY = 10.0
@@ -64,6 +65,11 @@ def check_live_options(arguments: argparse.Namespace, defaults: argparse.Namespa
             raise ValueError(f"--{name.replace('_', '-')} must be at least {least}. Got {value} instead.")
 
 
+def color_of(arguments: argparse.Namespace) -> bool | None:
+    """Whether colours were asked for; None: if there are some."""
+    return True if arguments.color else False if arguments.gray else None
+
+
 def separator_of(arguments: argparse.Namespace, rule: MaskRule, target: Path) -> Separator:
     """A new one, or the one that was saved."""
     from rankwolf.video.live import LiveSettings, Separator
@@ -84,16 +90,18 @@ def run_live(arguments: argparse.Namespace, rule: MaskRule) -> int:
         check_target(target, arguments.force)
     separator = separator_of(arguments, rule, target)
     raw = None if arguments.raw is None else RawShape.parse(arguments.raw)
-    stream = Stream(str(arguments.input), raw, arguments.gray, arguments.scale)
-    frames, rate = stream.frames()
-    first = next(frames, None)
+    stream = Stream(str(arguments.input), raw, color_of(arguments), arguments.scale)
+    opened = stream.open()
+    first = next(opened.frames, None)
     if first is None:
         raise ValueError(f"The stream {str(arguments.input)!r} ended before its first whole frame.")
     target.mkdir(exist_ok=True)
-    writer = Writer(target, rate)
+    writer = Writer(target, opened)
     started, before = time.perf_counter(), separator.count
     try:
-        separate_stream(chain([first], frames), separator, writer, target / STATE, Output.of(arguments))
+        separate_stream(
+            chain([first], opened.frames), separator, writer, target / STATE, Output.of(arguments)
+        )
     finally:
         writer.close()
         separator.save(target / STATE)
@@ -124,8 +132,8 @@ def run_live(arguments: argparse.Namespace, rule: MaskRule) -> int:
 class Writer:
     """The background and the mask as videos that are readable up to their last frame, whatever ends them."""
 
-    def __init__(self, target: Path, rate: Any) -> None:
-        self._target, self._rate = target, rate
+    def __init__(self, target: Path, stream: Opened) -> None:
+        self._target, self._stream = target, stream
         self._sinks: dict[str, Any] = {}
         self.moving = 0.0
 
@@ -134,9 +142,9 @@ class Writer:
         from rankwolf.video.writing import Shape, VideoSink
 
         if not self._sinks:
-            shape = Shape(mask.shape[0], mask.shape[1], self._rate)
+            shape = Shape(mask.shape[0], mask.shape[1], self._stream.rate, self._stream.aspect)
             for name in (BACKGROUND, MASK):
-                self._sinks[name] = VideoSink(_free(self._target / name), "libx264", shape)
+                self._sinks[name] = VideoSink(_free(self._target / name), "libx264", shape, flat=name == MASK)
         self._sinks[BACKGROUND].write(background)
         self._sinks[MASK].write(mask.astype("uint8") * 255)
         self.moving += float(mask.mean())

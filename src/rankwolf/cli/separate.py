@@ -25,7 +25,7 @@ from rankwolf.cli.common import (
     warn,
     whole_folder,
 )
-from rankwolf.cli.live import add_live_options, check_live_options, run_live
+from rankwolf.cli.live import add_live_options, check_live_options, color_of, run_live
 from rankwolf.ground.extras import require
 
 if TYPE_CHECKING:
@@ -65,7 +65,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_reading(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("reading")
-    group.add_argument(
+    colors = group.add_mutually_exclusive_group()
+    colors.add_argument(
+        "--color", action="store_true", help="with colours (the default where the first frame has some)"
+    )
+    colors.add_argument(
         "--gray", action="store_true", help="without colours: faster, and worse on water and leaves"
     )
     group.add_argument("--every", type=int, default=1, metavar="N", help="only every N-th frame")
@@ -251,7 +255,7 @@ def job_of(arguments: argparse.Namespace) -> Job:
             end=None if arguments.end is None else Moment.parse(arguments.end),
             every=arguments.every,
             scale=arguments.scale,
-            color=False if arguments.gray else None,
+            color=color_of(arguments),
         ),
         region=arguments.mask,
         sample=arguments.sample,

@@ -25,7 +25,7 @@ import scipy.ndimage
 
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.once import computed_once
-from rankwolf.kernels.pictures import mark_differences, weighted_medians
+from rankwolf.kernels.pictures import mark_differences, quantiles, weighted_medians
 from rankwolf.video.light import LightTest
 from rankwolf.video.side_by_side import for_bands, for_each
 from rankwolf.video.tidy import Runs, dilate, drop_small, majority
@@ -94,8 +94,8 @@ class Scenery:
         reference, quiet = np.empty(shape, np.float32), np.empty(shape[:2], np.float32)
 
         def summarise(rows: slice) -> None:
-            reference[rows] = np.median(lights[:, rows].astype(np.float32), axis=0)
-            quiet[rows] = np.quantile(activity[:, rows].astype(np.float32), 0.25, axis=0)
+            quantiles(lights[:, rows].reshape(count, -1).astype(np.float32), 0.5, reference[rows].reshape(-1))
+            quantiles(activity[:, rows].reshape(count, -1).astype(np.float32), 0.25, quiet[rows].reshape(-1))
 
         for_bands(shape[0], summarise, n_threads)
         measurable = (reference.min(axis=-1) > 20.0) & (reference.max(axis=-1) < 245.0)

@@ -28,7 +28,8 @@ import scipy.ndimage
 import scipy.special
 
 from rankwolf.ground.arrays import Array
-from rankwolf.kernels.pictures import COUNTS, NO_SAMPLE, mark_strangers, mark_unsupported
+from rankwolf.ground.once import computed_once
+from rankwolf.kernels.pictures import COUNTS, NO_SAMPLE, find_bounds, mark_strangers, mark_unsupported
 from rankwolf.video.noise import MEDIAN_OF_NORMAL
 from rankwolf.video.side_by_side import for_bands, for_each
 from rankwolf.video.tidy import counts_in_squares, dilate, odd_side, tidy
@@ -138,8 +139,32 @@ class Samples:
         """Where a frame's residual (height, width, channels), int16, is unlike the background; (height, width)."""
         strange = np.empty(residual.shape[:2], np.bool_)
         square = self.rule.square(self.rule.radius, residual.shape[2])
-        mark_strangers(residual, self.values, self.offsets, square, self.least, strange)
+        mark_strangers(residual, self.values, self.offsets, self.bounds, square, self.least, strange)
         return strange
+
+    @computed_once
+    def bounds(self) -> Array:
+        """Between which values the samples of a pixel and of its neighbours lie, (2, height, width, channels)."""
+        height, width, _, channels = self.values.shape
+        bounds = np.empty((2, height, width, channels), np.int16)
+        find_bounds(self.values, bounds)
+        return self._for_neighbours(bounds)
+
+    def replace(self, slots: Array, where: Array, residual: Array) -> None:
+        """Make a frame's residual, int16, the samples in these slots of the pixels ``where``."""
+        for slot in slots:
+            np.copyto(self.values[:, :, slot], residual, where=where[..., None])
+        new = np.where(where[..., None], residual, np.array([[[[COUNTS]]], [[[-COUNTS]]]], np.int16))
+        new = self._for_neighbours(new)
+        np.minimum(self.bounds[0], new[0], out=self.bounds[0])
+        np.maximum(self.bounds[1], new[1], out=self.bounds[1])
+
+    def _for_neighbours(self, bounds: Array) -> Array:
+        """Bounds that hold for whoever borrows from the pixels, too."""
+        side = 2 * int(np.abs(self.offsets).max(initial=0)) + 1
+        low = scipy.ndimage.minimum_filter(bounds[0], (side, side, 1), mode="nearest")
+        high = scipy.ndimage.maximum_filter(bounds[1], (side, side, 1), mode="nearest")
+        return np.stack([low, high])
 
     @property
     def spread(self) -> Array:

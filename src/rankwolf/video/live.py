@@ -205,11 +205,10 @@ class Separator:
 
     def _put(self, learned: _Learned, look: Look, where: Array, slots: int) -> None:
         """Make this frame's residuals samples, in so many places that are drawn at random."""
-        values = learned.masker.samples.values
-        sample = as_sample(look.residual, None)
+        samples = learned.masker.samples
         rng = np.random.default_rng([self.seed, self.count])
-        for slot in rng.permutation(values.shape[2])[:slots]:
-            np.copyto(values[:, :, slot], sample, where=where[..., None])
+        chosen = rng.permutation(samples.values.shape[2])[:slots]
+        samples.replace(chosen, where, as_sample(look.residual, None))
 
     def save(self, path: Path | str) -> None:
         """Everything to an .npz file, which is replaced when the new one is whole."""

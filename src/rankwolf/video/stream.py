@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,8 +15,8 @@ import numpy as np
 
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
-from rankwolf.video.reading import Selection, open_frames
-from rankwolf.video.reading.video_file import has_colors
+from rankwolf.video.reading import Selection, is_pattern, open_frames
+from rankwolf.video.reading.video_file import has_colors, pixel_aspect, quarter_turns
 
 STDIN = "-"
 
@@ -51,6 +52,15 @@ class RawShape:
 
 
 @dataclass(frozen=True)
+class Opened:
+    """A stream's pictures, how many come in a second, and the width of a pixel over its height, where it is not 1."""
+
+    frames: Iterator[Array]
+    rate: Fraction | None = None
+    aspect: Fraction | None = None
+
+
+@dataclass(frozen=True)
 class Stream:
     """``source`` is a name, an address (``https://…``, ``rtsp://…``), a device (``/dev/video0``) or ``-``.
 
@@ -60,23 +70,24 @@ class Stream:
 
     source: str
     raw: RawShape | None = None
-    gray: bool = False
+    color: bool | None = None
+    """None: if the first picture has colours."""
     scale: float = 1.0
 
-    def frames(self) -> tuple[Iterator[Array], Fraction | None]:
-        """The pictures, uint8, and how many a second, where that is known."""
+    def open(self) -> Opened:
+        """The pictures are uint8; the first is decoded."""
         if self.raw is not None:
-            return self.raw.read(
-                sys.stdin.buffer if self.source == STDIN else Path(self.source).open("rb")
-            ), None
-        path = Path(self.source)
-        if path.is_dir() or path.suffix.lower() in (".npy", ".npz"):
-            color = False if self.gray else None
-            reader = open_frames(path, Selection(color=color, scale=self.scale))
-            return iter(reader), reader.rate
+            return Opened(
+                self.raw.read(sys.stdin.buffer if self.source == STDIN else Path(self.source).open("rb"))
+            )
+        path, is_address = Path(self.source), "://" in self.source
+        is_array = path.suffix.lower() in (".npy", ".npz")
+        if not is_address and (path.is_dir() or is_array or is_pattern(path)):
+            reader = open_frames(path, Selection(color=self.color, scale=self.scale))
+            return Opened(iter(reader), reader.rate)
         return self._decoded()
 
-    def _decoded(self) -> tuple[Iterator[Array], Fraction | None]:
+    def _decoded(self) -> Opened:
         needed("av")
         import av
 
@@ -95,32 +106,41 @@ class Stream:
             raise ValueError(f"The stream {self.source!r} has no video.")
         stream = container.streams.video[0]
         stream.thread_type = "AUTO"
-        return self._pictures(container, stream), stream.average_rate
+        frames = _decoded_frames(container, stream)
+        first = next(frames, None)
+        if first is None:
+            return Opened(iter(()))
+        convert = self._converter(first)
+        aspect = pixel_aspect(stream.codec_context.sample_aspect_ratio, quarter_turns(first))
+        return Opened(map(convert, chain([first], frames)), stream.average_rate, aspect)
 
-    def _pictures(self, container: Any, stream: Any) -> Iterator[Array]:
-        needed("av")
-        import av
+    def _converter(self, first: Any) -> Callable[[Any], Array]:
+        """What makes a picture of a decoded frame, as large, as colourful and as upright as the first is."""
+        color = has_colors(first) if self.color is None else self.color
+        kind, turns = "rgb24" if color else "gray", quarter_turns(first)
+        size = [max(1, round(side * self.scale)) for side in (first.width, first.height)]
 
-        kind, turns, size = "", 0, (0, 0)
-        with container:
-            packets = container.demux(stream)
-            while True:
-                try:
-                    packet = next(packets, None)
-                    frames = [] if packet is None else packet.decode()
-                except EOFError:
-                    return
-                except av.error.FFmpegError:
-                    continue  # a camera's bad packet: the next one is as good
-                for frame in frames:
-                    if not kind:
-                        kind = "gray" if self.gray or not has_colors(frame) else "rgb24"
-                        turns = round(frame.rotation / 90) % 4
-                        size = (
-                            max(1, round(frame.width * self.scale)),
-                            max(1, round(frame.height * self.scale)),
-                        )
-                    picture = frame.reformat(*size, kind, interpolation="AREA").to_ndarray()
-                    yield np.ascontiguousarray(np.rot90(picture, turns)) if turns else picture
-                if packet is None:
-                    return
+        def convert(frame: Any) -> Array:
+            picture = frame.reformat(*size, kind, interpolation="AREA").to_ndarray()
+            return np.ascontiguousarray(np.rot90(picture, turns)) if turns else picture
+
+        return convert
+
+
+def _decoded_frames(container: Any, stream: Any) -> Iterator[Any]:
+    needed("av")
+    import av
+
+    with container:
+        packets = container.demux(stream)
+        while True:
+            try:
+                packet = next(packets, None)
+                frames = [] if packet is None else packet.decode()
+            except EOFError:
+                return
+            except av.error.FFmpegError:
+                continue  # a camera's bad packet: the next one is as good
+            yield from frames
+            if packet is None:
+                return

@@ -14,17 +14,22 @@ from rankwolf.video.reading.base import Moment, Reader, Selection
 from rankwolf.video.reading.image_folder import ImageReader
 from rankwolf.video.reading.video_file import VideoReader
 
-__all__ = ["Moment", "Reader", "Selection", "open_frames"]
+__all__ = ["Moment", "Reader", "Selection", "is_pattern", "open_frames"]
 
 
 def open_frames(path: Path, selection: Selection) -> Reader:
     """The reader for whatever ``path`` is."""
     if path.is_dir():
         kind: type[ImageReader] | type[ArrayReader] | type[VideoReader] = ImageReader
-    elif not path.exists() and set(str(path)) & set("*?["):
-        kind = ImageReader  # a pattern
+    elif is_pattern(path):
+        kind = ImageReader
     else:
         path.stat()  # a name that does not exist is said by the system's own error
         kind = ArrayReader if path.suffix.lower() in (".npy", ".npz") else VideoReader
     with Address(path).reading(kind.words):
         return kind(path, selection)
+
+
+def is_pattern(path: Path) -> bool:
+    """Whether a name stands for several: ``cam/*.jpg``."""
+    return not path.exists() and bool(set(str(path)) & set("*?["))

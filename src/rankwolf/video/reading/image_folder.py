@@ -16,6 +16,10 @@ from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
 from rankwolf.video.reading.base import Reader, Selection
 
+# The tag of EXIF that says how a camera was held: 1 is upright, from LYING on the picture lies on its side.
+ORIENTATION, UPRIGHT, LYING = 0x0112, 1, 5
+# Kinds of images of which Pillow knows that without decoding them.
+WITH_EXIF = ("JPEG", "MPO", "TIFF", "WEBP")
 IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp")
 
 
@@ -65,7 +69,8 @@ class ImageReader(Reader):
     def _size(file: Path) -> tuple[int, int]:
         with open_image(file) as image:
             width, height = image.size
-        return width, height
+            lying = orientation(image) >= LYING
+        return (height, width) if lying else (width, height)
 
     def read(self, numbers: range) -> Iterator[Array]:
         """Decode image by image."""
@@ -104,11 +109,26 @@ def open_image(file: Path) -> Any:
         raise Address(file).bad(f"the image cannot be opened ({error}). Replace or remove it.") from error
 
 
-def fit_image(image: Any, width: int, height: int, channels: int) -> Array:
-    """A Pillow image as uint8 pixels of this size and number of channels."""
-    needed("PIL")
-    from PIL import Image
+def orientation(image: Any) -> int:
+    """How the camera was held, as EXIF counts it; upright where nothing that can be read says so."""
+    if image.format not in WITH_EXIF:
+        return UPRIGHT
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            held = image.getexif().get(ORIENTATION, UPRIGHT)
+    except Exception:  # Pillow raises what it likes over damaged tags; the picture may be whole
+        return UPRIGHT
+    return held if held in range(1, 9) else UPRIGHT
 
+
+def fit_image(image: Any, width: int, height: int, channels: int) -> Array:
+    """A Pillow image, upright, as uint8 pixels of this size and number of channels."""
+    needed("PIL")
+    from PIL import Image, ImageOps
+
+    if orientation(image) != UPRIGHT:
+        image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I;16"):  # convert("L") would cut everything above 255
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     image = image.convert("RGB" if channels == 3 else "L")

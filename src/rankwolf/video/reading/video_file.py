@@ -51,7 +51,7 @@ class VideoReader(Reader):
             raise address.bad("it does not say how large its pictures are.")
         self._first = _first_frame(address)
         size = (codec.height, codec.width) if self._first.turns % 2 == 0 else (codec.width, codec.height)
-        self.aspect = _aspect(codec.sample_aspect_ratio, self._first.turns)
+        self.aspect = pixel_aspect(codec.sample_aspect_ratio, self._first.turns)
         self._ended, self._last = False, 0.0
         self._duration = float(self._container.duration or 0) / 1_000_000
         # A count that is only duration times rate is wrong for a variable rate: better none.
@@ -146,7 +146,13 @@ def _first_frame(address: Address) -> First:
             frame = next(container.decode(stream))
         except (av.error.FFmpegError, StopIteration, EOFError):
             return First()  # reading will say what is wrong
-    return First(round(frame.rotation / 90) % 4, has_colors(frame))
+    return First(quarter_turns(frame), has_colors(frame))
+
+
+def quarter_turns(frame: Any) -> int:
+    """To the left, that make a decoded frame upright."""
+    turns: int = round(frame.rotation / 90) % 4
+    return turns
 
 
 def has_colors(frame: Any) -> bool:
@@ -157,7 +163,8 @@ def has_colors(frame: Any) -> bool:
     return bool((rgb.max(axis=-1) - rgb.min(axis=-1)).max() > 2 * LEAST_CHROMA)
 
 
-def _aspect(ratio: Fraction | None, turns: int) -> Fraction | None:
+def pixel_aspect(ratio: Fraction | None, turns: int) -> Fraction | None:
+    """The width of a pixel over its height after so many quarter turns; None for 1."""
     if not ratio or ratio == 1:
         return None
     return ratio if turns % 2 == 0 else 1 / ratio
