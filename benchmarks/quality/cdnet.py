@@ -245,17 +245,22 @@ def defaults(desk: Desk) -> None:
     desk.show(desk.scores("defaults", measure))
 
 
-def rivals(desk: Desk) -> None:
-    """Each the better of two by the truth: its defaults, and those with a median filter of 5 × 5."""
+def subtractors() -> dict[str, Callable[[], Any]]:
+    """What makes OpenCV's models, at their defaults."""
     import cv2
 
     cv2.setNumThreads(1)
-    makers: dict[str, Callable[[], Any]] = {
+    return {
         "MOG2": partial(cv2.createBackgroundSubtractorMOG2, detectShadows=True),
         "KNN": partial(cv2.createBackgroundSubtractorKNN, detectShadows=True),
         "GSOC": cv2.bgsegm.createBackgroundSubtractorGSOC,
         "CNT": cv2.bgsegm.createBackgroundSubtractorCNT,
     }
+
+
+def rivals(desk: Desk) -> None:
+    """Each the better of two by the truth: its defaults, and those with a median filter of 5 × 5."""
+    makers = subtractors()
 
     def measure(name: str) -> dict[str, float]:
         video, judge, best = frames_of(name)[..., ::-1], Judge(name), {}

@@ -83,7 +83,7 @@ def separator_of(arguments: argparse.Namespace, rule: MaskRule, target: Path) ->
 
 def run_live(arguments: argparse.Namespace, rule: MaskRule) -> int:
     """Until the stream ends or a signal comes; both are a good end, after which all that was written is whole."""
-    from rankwolf.video.stream import RawShape, Stream
+    from rankwolf.video.stream import STDIN, RawShape, Stream
 
     target: Path = arguments.output
     if not arguments.go_on:
@@ -94,7 +94,10 @@ def run_live(arguments: argparse.Namespace, rule: MaskRule) -> int:
     opened = stream.open()
     first = next(opened.frames, None)
     if first is None:
-        raise ValueError(f"The stream {str(arguments.input)!r} ended before its first whole frame.")
+        said = f"The stream {str(arguments.input)!r} ended before its first whole frame."
+        if arguments.input == STDIN and raw is None:
+            said += " An mp4 with its index at the end cannot be read from a pipe: give its name, or send mkv or ts."
+        raise ValueError(said)
     target.mkdir(exist_ok=True)
     writer = Writer(target, opened)
     started, before = time.perf_counter(), separator.count

@@ -199,7 +199,7 @@ def picture(image: Array, quality: int = 82, lossless: bool = False) -> str:
 
     buffer = io.BytesIO()
     if image.dtype == np.bool_:
-        Image.fromarray(image.astype(np.uint8) * 255).convert("1").save(buffer, "PNG", optimize=True)
+        Image.fromarray(image.astype(np.uint8) * 255).convert("1").save(buffer, "PNG")
         kind = "png"
     elif lossless:
         Image.fromarray(image).save(buffer, "PNG", optimize=True)

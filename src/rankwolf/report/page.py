@@ -46,12 +46,12 @@ def percent(share: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time that people read: 0.4 s, 12 s, 3 min 5 s."""
+    """A time that people read: 0.4 s, 12 s, 3 min 5 s. No line breaks between a number and its unit."""
     if seconds < 10.0:
-        return f"{seconds:.1f} s"
+        return f"{seconds:.1f}\N{NO-BREAK SPACE}s"
     if seconds < 60.0:
-        return f"{seconds:.0f} s"
-    return f"{int(seconds) // 60} min {int(seconds) % 60} s"
+        return f"{seconds:.0f}\N{NO-BREAK SPACE}s"
+    return f"{int(seconds) // 60}\N{NO-BREAK SPACE}min {int(seconds) % 60}\N{NO-BREAK SPACE}s"
 
 
 def as_rows(settings: Mapping[str, Any]) -> Sequence[tuple[str, str]]:

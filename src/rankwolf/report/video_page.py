@@ -93,8 +93,9 @@ class Album:
 
 def take_shot(frame: Separated) -> Shot:
     """The four pictures, no wider than the page needs them."""
-    pictures = {panel: figures.picture(shrink(getattr(frame, panel))) for panel in PANELS}
-    sighting = Sighting.of(frame.number, frame.mask)
+    small = {panel: shrink(getattr(frame, panel)) for panel in PANELS}
+    pictures = {panel: figures.picture(picture) for panel, picture in small.items()}
+    sighting = Sighting.of(frame.number, small["mask"])
     cut_out = "" if sighting is None else figures.picture(shrink(sighting.cut_out(frame.observed)))
     return Shot(frame.number, frame.activity, pictures, sighting, cut_out)
 
