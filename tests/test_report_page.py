@@ -206,10 +206,10 @@ def test_charts_survive_odd_data():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.42, "0.4 s"), (12.3, "12 s"), (185.0, "3 min 5 s"), (3600.0, "60 min 0 s")]
+    ("seconds", "text"), [(0.42, "0.4~s"), (12.3, "12~s"), (185.0, "3~min 5~s"), (3600.0, "60~min 0~s")]
 )
 def test_durations(seconds, text):
-    assert page.duration(seconds) == text
+    assert page.duration(seconds) == text.replace("~", "\N{NO-BREAK SPACE}")
     assert page.percent(float("nan")) == "unknown"
     assert page.percent(0.00034) == "0.034 %"
     assert page.percent(1.0) == "100 %"
