@@ -12,6 +12,7 @@ import numpy as np
 
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.low_rank import LowRank
+from rankwolf.kernels.pictures import quantiles
 from rankwolf.result.residual import sparse_of
 from rankwolf.video.mask import Look, MaskModel, Threshold
 from rankwolf.video.picture import Picture
@@ -174,5 +175,7 @@ def median_background(low_rank: LowRank, picture: Picture, most: int = 101) -> A
     scaled = (low_rank.u[rows] * low_rank.s).astype(np.float32)
     for first in range(0, picture.columns, step):
         part = scaled @ low_rank.vt[:, first : first + step].astype(np.float32)
-        still[first : first + step] = to_gray_levels(np.median(part, axis=0))
+        medians = np.empty(part.shape[1], np.float32)
+        quantiles(part, 0.5, medians)
+        still[first : first + step] = to_gray_levels(medians)
     return picture.to_frame(still)

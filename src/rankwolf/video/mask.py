@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rankwolf.files.archive import write_npz
 from rankwolf.ground.arrays import Array
 from rankwolf.kernels.pictures import NO_SAMPLE
 from rankwolf.video.absorbed import AbsorbedRule, Scenery
@@ -230,8 +231,8 @@ class MaskModel:
         return cls(rule, samples, scenery)
 
     def save(self, path: Path) -> None:
-        """To an .npz file that :meth:`load` reads."""
-        np.savez_compressed(path, allow_pickle=False, **self.arrays())
+        """To a new .npz file that :meth:`load` reads."""
+        write_npz(path, self.arrays(), level=1)
 
     @classmethod
     def load(cls, path: Path, rule: MaskRule) -> MaskModel:
