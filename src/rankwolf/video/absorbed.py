@@ -48,6 +48,10 @@ class AbsorbedRule:
     quiet: float = 2.0
     quiet_power: float = 3.0
     """A frame counts (quiet + local activity)^(−power) in the median: frames without objects nearby decide."""
+    hides: float = 0.25
+    """What stands before waves hides them, and that must not count as quiet: an activity below the usual one counts as
+    the usual one. That is the lower quartile over time, with hollows of up to this share of the picture's longer side
+    filled as high as what surrounds them."""
     stills: int = 12
     """Frames whose L is kept, to see what a part of the picture looked like when it was as in the scenery."""
     coherence: float = 0.975
@@ -110,10 +114,12 @@ class Scenery:
             activity[n] = scipy.ndimage.uniform_filter(activity[n].astype(np.float32), side)
 
         for_each(count, even_out, n_threads)
+        usual = _usual(activity, rule.hides, n_threads)
         picture = np.empty(shape, np.float32)
 
         def take_medians(rows: slice) -> None:
-            weights = (rule.quiet + activity[:, rows].astype(np.float32)) ** -rule.quiet_power
+            busy = np.maximum(activity[:, rows].astype(np.float32), usual[rows])
+            weights = (rule.quiet + busy) ** -rule.quiet_power
             weights = np.repeat(weights.reshape(count, -1), shape[2], axis=1)
             weighted_medians(
                 lights[:, rows].reshape(count, -1).astype(np.float32), weights, picture[rows].reshape(-1)
@@ -183,3 +189,16 @@ class Scenery:
         most = self.rule.shadow_distance * (one.shape[-1] / 3.0) ** 0.5
         result: Array = (factor > low) & (factor < high) & (distance < most)
         return result
+
+
+def _usual(activity: Array, hides: float, n_threads: int) -> Array:
+    """The activity (n, height, width) of each pixel in quiet moments, where hollows are filled."""
+    count, height, width = activity.shape
+    quiet = np.empty((height, width), np.float32)
+
+    def find(rows: slice) -> None:
+        quantiles(activity[:, rows].reshape(count, -1).astype(np.float32), 0.25, quiet[rows].reshape(-1))
+
+    for_bands(height, find, n_threads)
+    side = 2 * int(hides * max(height, width) / 2.0) + 1
+    return np.asarray(scipy.ndimage.grey_closing(quiet, (side, side), mode="nearest"))
