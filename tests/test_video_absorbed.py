@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.ndimage
 
+from rankwolf.video.absorbed import AbsorbedRule, Scenery
 from rankwolf.video.light import LightTest
 from rankwolf.video.mask import Look, MaskModel, MaskRule
 
@@ -98,3 +99,20 @@ def test_a_saved_model_makes_the_same_masks(tmp_path):
     model.save(tmp_path / "mask.npz")
     again, frame = MaskModel.load(tmp_path / "mask.npz", MaskRule()), at(12)
     np.testing.assert_array_equal(model.mask(frame), again.mask(frame))
+
+
+def test_what_stands_before_waves_is_not_scenery_for_being_quiet():
+    rng, box = np.random.default_rng(0), (slice(20, 40), slice(25, 45))
+
+    def look(n):
+        residual = rng.normal(0.0, 15.0, (60, 80, 1)).astype(np.float32)
+        low_rank = np.full((60, 80, 1), 120.0, np.float32)
+        if 10 <= n < 30:  # a third of the time
+            low_rank[box], residual[box] = 60.0, rng.normal(0.0, 1.0, (20, 20, 1))
+        return residual, low_rank
+
+    def scenery(rule):
+        return Scenery.learn(rule, 60, look).picture[24:36, 29:41]
+
+    np.testing.assert_allclose(scenery(AbsorbedRule()), 120.0, atol=1.0)
+    np.testing.assert_allclose(scenery(AbsorbedRule(hides=0.0)), 60.0, atol=1.0)

@@ -120,6 +120,7 @@ def stages() -> dict[str, MaskRule | None]:
         "no samples of neighbours": replace(plain, consensus=replace(consensus, borrowed=0)),
         "three matches whatever the noise": replace(plain, consensus=replace(consensus, sensitivity=99.0)),
         "what stays is background": replace(plain, absorbed=None),
+        "what hides waves is quiet": replace(plain, absorbed=replace(absorbed, hides=0.0)),
         "no test for light": replace(plain, absorbed=replace(absorbed, light=LightTest(2.0, 2.0))),
         "shadows of what stays move": replace(plain, shadows=False),
         "no vote": replace(plain, vote=1),
@@ -160,8 +161,8 @@ NEIGHBOURS: dict[str, dict[str, tuple[Any, ...]]] = {
     },
     "absorbed": {
         "level": (15.0, 27.0), "activity_factor": (2.0, 4.0), "least_area": (0.0025, 0.01), "most_area": (0.15, 0.4),
-        "quiet": (1.0, 4.0), "quiet_power": (2.0, 4.0), "stills": (8, 20), "coherence": (0.95, 0.99),
-        "shadow": ((0.65, 1.2), (0.85, 1.1)), "shadow_distance": (10.0, 18.0),
+        "quiet": (1.0, 4.0), "quiet_power": (2.0, 4.0), "hides": (0.12, 0.4), "stills": (8, 20),
+        "coherence": (0.95, 0.99), "shadow": ((0.65, 1.2), (0.85, 1.1)), "shadow_distance": (10.0, 18.0),
     },
     "light": {"texture": (0.65, 0.85), "softness": (0.4, 0.7), "detail": (2.5, 6.0), "least_detail": (1.0, 2.5)},
     "mask": {"vote_side": (5.0, 9.0), "least_area": (0.0005, 0.002)},
