@@ -3,7 +3,7 @@
 Each is a process of its own, in turn with one of an earlier commit (``--commit``), so that a slow phase of the machine
 meets both. *warm*: the compiled kernels are in Numba's cache; *cold*: the cache is empty, as after an installation.
 The matrix is 200 × 50, rank 3, with noise and outliers, in memory. Seconds are those of the whole process, from its
-start to its end. ``python -m benchmarks first_call --times 7``.
+start to its end. Python's bytecode is there, as pip leaves it. ``python -m benchmarks first_call --times 7``.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ WAITS = {
 def seconds(source: Path, words: list[str], cache: str) -> float:
     """Of one process with the code of ``source``."""
     environment = {**os.environ, "PYTHONPATH": str(source), "NUMBA_CACHE_DIR": cache}
+    # Some environments forbid bytecode; without it the time would be that of compiling the modules.
+    environment |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": f"{Path(cache).parent}/bytecode"}
     started = time.perf_counter()
     subprocess.run([sys.executable, *words], env=environment, check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - started

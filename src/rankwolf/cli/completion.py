@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 SHELLS = ("bash", "zsh", "fish")
 HOW = {
@@ -35,8 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """``names`` as they are typed; ``values``: the words that may follow, None where none does."""
 
     names: tuple[str, ...]
@@ -44,8 +42,7 @@ class Option:
     help: str
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     """A command, what it is for, its options, and the words that it takes without one."""
 
     name: str

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankwolf.cli.bars import Bars
 from rankwolf.cli.common import command_of, last_words, remove, to_json, whole_folder
@@ -39,8 +38,7 @@ class Clock:
         self.seconds[name], self._last = now - self._last, now
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(NamedTuple):
     """What was read and found, on its way to be written; the parts are those of ``fit``, or refitted."""
 
     arguments: argparse.Namespace

@@ -4,6 +4,7 @@ Files from strangers are parsed by HDF5, FFmpeg, Arrow and other libraries in C,
 by SIGSEGV, SIGBUS or SIGABRT, which no ``except`` can catch. So the command runs in a child that is forked before
 anything heavy is imported: some 20 ms and 6 MB (``python -m benchmarks guard_cost``). The parent does nothing but wait,
 hand on signals, and, where the child was ended by a signal of its own making, say so and remove what it had begun.
+Help and the version read no file, and are given without a child.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from rankwolf.cli.main import BAD_INPUT, INTERRUPTED, TERMINATED, build_parser, 
 from rankwolf.ground.whole import remove_leftovers
 
 HANDED_ON = (signal.SIGINT, signal.SIGTERM)
+READS_NOTHING = {"-h", "--help", "--version"}
 PARENT_DEATH = 1  # PR_SET_PDEATHSIG of Linux's prctl
 
 
@@ -31,6 +33,9 @@ def guarded_main(argv: Sequence[str] | None = None) -> int:
     A signal is answered from the first line on: it waits until both processes are there, and ends the child by itself
     as long as the command does not listen. The parent then says what happened.
     """
+    words = sys.argv[1:] if argv is None else argv
+    if READS_NOTHING & set(words) and "--" not in words:
+        return main(words)
     child = 0
 
     def hand_on(number: int, frame: FrameType | None) -> None:

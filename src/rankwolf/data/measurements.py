@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.fft
+import scipy
 
 from rankwolf.data.memory_shares import SMALL_THINGS
 from rankwolf.data.summary import Summary

@@ -10,13 +10,12 @@ The inner loops run over slices of a row and choose with ``a if c else b``: so w
 
 from rankwolf.kernels.compiling import must
 from rankwolf.kernels.pairs import carry_pair, extrapolate_pair, prepare_splitting, relax_pair
-from rankwolf.kernels.regressions import clip_rows, fit_stored_rows, search_rows
+from rankwolf.kernels.regressions import fit_stored_rows, search_rows
 from rankwolf.kernels.selection import trim_stored_rows
 from rankwolf.kernels.tiles import (
     align_with,
     cast_transposed,
     clip_dual,
-    clip_only,
     clip_residual,
     describe_tile,
     excess_over,
@@ -32,9 +31,7 @@ __all__ = [
     "carry_pair",
     "cast_transposed",
     "clip_dual",
-    "clip_only",
     "clip_residual",
-    "clip_rows",
     "describe_tile",
     "excess_over",
     "extrapolate_pair",

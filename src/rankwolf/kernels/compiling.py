@@ -14,13 +14,20 @@ _REORDER = {"reassoc", "contract", "nsz", "arcp"}
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+_OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": _REORDER, "error_model": "numpy"}
+
+
 def compiled(function: F) -> F:
     """Compile with a cache on disk, or without one where no folder can be written."""
-    options: dict[str, Any] = {"nogil": True, "fastmath": _REORDER, "error_model": "numpy"}
     try:
-        return numba.njit(cache=True, **options)(function)  # type: ignore[no-any-return]
+        return numba.njit(cache=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
     except RuntimeError:  # "no locator available": a read-only install without a home folder
-        return numba.njit(**options)(function)  # type: ignore[no-any-return]
+        return numba.njit(**_OPTIONS)(function)  # type: ignore[no-any-return]
+
+
+def inlined(function: F) -> F:
+    """Compile it inside of those that call it and not by itself, which the first call of a process would wait for."""
+    return numba.njit(inline="always", **_OPTIONS)(function)  # type: ignore[no-any-return]
 
 
 @compiled

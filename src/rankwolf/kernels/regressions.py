@@ -4,26 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankwolf.kernels.compiling import CHUNK, compiled, must
+from rankwolf.kernels.compiling import CHUNK, compiled, inlined, must
 
 
-@compiled
-def clip_rows(residual: np.ndarray, limit: float, clipped: np.ndarray, inside: np.ndarray) -> None:
-    """G = clip(D, ±limit), and 1 where |D| ≤ limit, the diagonal of the Huber loss's Hessian. NaN in D: 0 in both."""
-    must(clipped.shape == residual.shape and inside.shape == residual.shape)
-    zero = residual.dtype.type(0)
-    one = residual.dtype.type(1)
-    limit_t = residual.dtype.type(limit)
-    rows, columns = residual.shape
-    for i in range(rows):
-        for j in range(columns):
-            d = residual[i, j]
-            g = min(max(d, -limit_t), limit_t)
-            clipped[i, j] = g if d == d else zero
-            inside[i, j] = one if d == g else zero
-
-
-@compiled
+@inlined
 def step_length(
     residual: np.ndarray, change: np.ndarray, limit: float, start: float, slope: float, curvature: float
 ) -> float:
@@ -46,10 +30,13 @@ def step_length(
         for first in range(0, residual.size, CHUNK):
             down = zero
             curve = zero
-            for j in range(first, min(first + CHUNK, residual.size)):
-                q = change[j]
-                d = residual[j] - t_t * q
-                g = min(max(d, -limit_t), limit_t)
+            moving = change[first : first + CHUNK]
+            still = residual[first : first + CHUNK]
+            for j in range(moving.size):
+                q = moving[j]
+                d = still[j] - t_t * q
+                g = d if d < limit_t else limit_t
+                g = g if g > -limit_t else -limit_t
                 down += g * q if d == d else zero
                 curve += q * q if d == g else zero
             rise -= down

@@ -125,22 +125,6 @@ def clip_residual(
 
 
 @compiled
-def clip_only(tile: np.ndarray, low_rank: np.ndarray, limit: float) -> None:
-    """The same overwriting without the sums."""
-    must(low_rank.shape == tile.shape)
-    zero = low_rank.dtype.type(0)
-    limit_t = low_rank.dtype.type(limit)
-    for i in range(tile.shape[0]):
-        data = tile[i]
-        out = low_rank[i]
-        for j in range(data.size):
-            d = data[j] - out[j]
-            g = d if d < limit_t else limit_t
-            g = g if g > -limit_t else -limit_t
-            out[j] = g if d == d else zero
-
-
-@compiled
 def clip_dual(tile: np.ndarray, dual: np.ndarray, limit: float, sums: np.ndarray) -> None:
     """Y ← clip(P_Ω(Y), ±limit) in place; adds ‖Y‖² and ⟨Y, M⟩ to ``sums``."""
     must(dual.shape == tile.shape and sums.size >= 2)

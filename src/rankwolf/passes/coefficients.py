@@ -138,7 +138,10 @@ def _fit_batch(model: _RowModel, batch: Array, start: Array, tol: float, max_ite
     space = np.empty((2, *residual.shape), residual.dtype)
     for iteration in range(max_iter):
         work, inside = space[:, : active.size]
-        kernels.clip_rows(residual, model.lambda_S, work, inside)
+        # G = clip(D, ±λ_S), and 1 where |D| ≤ λ_S, the diagonal of the Huber loss's Hessian. NaN in D: 0 in both.
+        np.copyto(work, residual)
+        kernels.clip_dual(residual, work, model.lambda_S, np.zeros(2))
+        np.equal(residual, work, out=inside)
         descent = work @ model.right - model.lambda_L * left
         # Far from the answer few entries are inside the limit: the first Hessian is the one that counts them all.
         direction = model.solve(descent, inside if iteration else None)

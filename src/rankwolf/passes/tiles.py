@@ -31,7 +31,8 @@ def clip_tile(
         return _clip_sparse_tile(tile, left, right_t, limit, values)
     work: Array = np.matmul(left, right_t, out=out)
     if values is None:
-        kernels.clip_only(tile, work, limit)
+        np.subtract(tile, work, out=work)
+        kernels.clip_dual(tile, work, limit, np.zeros(2))
     else:
         counts = np.empty(work.shape[0]) if nonzeros is None else nonzeros
         kernels.clip_residual(tile, work, limit, values, counts)

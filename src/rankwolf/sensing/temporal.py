@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.fft
+import scipy
 
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import check_choice, check_shape

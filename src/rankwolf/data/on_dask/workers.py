@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -246,6 +245,8 @@ class Cluster(Workers):
 
         Dask would compute them once more, and wait for ever: on the worker that they were sent to, and no other.
         """
+        import asyncio  # whoever has a client has it loaded; nobody else waits for it
+
         loop = self._client.loop.asyncio_loop
         fetched = asyncio.run_coroutine_threadsafe(self._client.gather(answers, asynchronous=True), loop)
         try:
