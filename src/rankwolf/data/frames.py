@@ -98,12 +98,17 @@ def chosen_columns(X: Any, columns: Any = "all", where: str = "decompose") -> An
 
 
 def tensor_on_cpu(X: Any, where: str = "decompose") -> Any:
-    """A torch tensor without its gradient, of which NumPy makes an array without a copy; anything else as it is."""
+    """The array of a torch tensor on the CPU, without a copy but for bfloat16; anything else as it is."""
     if (library_of(X), type(X).__name__) not in (("torch", "Tensor"), ("torch", "Parameter")):
         return X
     if X.device.type != "cpu":
         raise bad("X", "a tensor on the CPU", f"one on {X.device}", where, "Give X.cpu().")
-    return X.detach()
+    X = X.detach()
+    try:
+        # NumPy has no bfloat16: float32 holds the same numbers.
+        return np.asarray(X.float() if str(getattr(X, "dtype", "")) == "torch.bfloat16" else X)
+    except (TypeError, RuntimeError) as error:  # sparse, or a view that NumPy cannot have
+        raise bad("X", "a dense tensor", f"one of which NumPy makes no array ({error})", where) from error
 
 
 def _unpacked(X: Any, where: str) -> Any:

@@ -50,8 +50,35 @@ class NoFrame(Frame):
 
 
 @dataclass(frozen=True)
+class SavedNames:
+    """Names of rows or columns from a file: those of each level of an index, and what the levels are called."""
+
+    levels: tuple[Any, ...]
+    titles: tuple[str | None, ...]
+
+    def __len__(self) -> int:
+        return len(self.levels[0])
+
+    def __getitem__(self, number: int) -> Any:
+        """One name; a tuple where there are several levels."""
+        found = tuple(level[number] for level in self.levels)
+        return found if len(found) > 1 else found[0]
+
+    def index(self) -> Any:
+        """The index of pandas that was saved."""
+        pd = needed("pandas")
+        if len(self.levels) == 1:
+            return pd.Index(self.levels[0], name=self.titles[0])
+        return pd.MultiIndex.from_arrays(self.levels, names=self.titles)
+
+
+def _index(names: Any) -> Any:
+    return names.index() if isinstance(names, SavedNames) else names
+
+
+@dataclass(frozen=True)
 class PandasFrame(Frame):
-    """Index and columns of a pandas frame, whatever levels they have."""
+    """Index and columns of a pandas frame, whatever levels they have, or their names from a file."""
 
     index: Any
     columns: Any
@@ -62,7 +89,7 @@ class PandasFrame(Frame):
 
     def table(self, values: Array) -> Any:
         """A frame with this index and these columns."""
-        return needed("pandas").DataFrame(values, index=self.index, columns=self.columns)
+        return needed("pandas").DataFrame(values, index=_index(self.index), columns=_index(self.columns))
 
 
 @dataclass(frozen=True)

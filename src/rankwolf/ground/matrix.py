@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from rankwolf.ground.arrays import Array
-from rankwolf.ground.frames import Frame, NoFrame
+from rankwolf.ground.frames import Frame, NoFrame, PolarsFrame
 
 RowKey = slice | SupportsIndex | Array
 ColumnKey = slice | int
@@ -160,8 +160,16 @@ class Matrix(ABC):
     @staticmethod
     def _combined(combine: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
         """An array; a table where the other one is a table."""
-        return combine(_dense(left), _dense(right))
+        return combine(_beside(right, left), _beside(left, right))
 
 
 def _dense(item: Any) -> Any:
     return item.toarray() if isinstance(item, Matrix) else item
+
+
+def _beside(other: Any, item: Any) -> Any:
+    """``item``, dense: a table beside one of polars, which adds nothing but tables to its own."""
+    kind = type(other)
+    if isinstance(item, Matrix) and kind.__name__ == "DataFrame" and kind.__module__.startswith("polars."):
+        return PolarsFrame(tuple(other.columns)).table(item.toarray())
+    return _dense(item)

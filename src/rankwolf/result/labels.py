@@ -7,15 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from rankwolf.ground.frames import Frame, PandasFrame, PolarsFrame, XarrayFrame
+from rankwolf.ground.frames import Frame, PandasFrame, PolarsFrame, SavedNames, XarrayFrame
 
 # Characters that names may take in a file; a table with more of them is saved without.
 MOST_TEXT = 2**24
 LIBRARIES = ("pandas", "polars", "xarray")
+MOST_LEVELS = 16
 
 
 def pack(frame: Frame | None) -> str:
-    """The names of a table as text; empty where there are none, or too many. Levels of an index become one word."""
+    """The names of a table as text; empty where there are none, or too many.
+
+    Words, numbers and dates stay what they are, in every level of an index; other names (periods, durations, dates of a
+    time zone) become words.
+    """
     if frame is None:
         return ""
     lines = [_plain(frame.names(axis)) for axis in (0, 1)]
@@ -39,31 +44,53 @@ def unpack(text: str, shape: tuple[int, int]) -> Frame | None:
         _names(content.get(name), length) for name, length in zip(("rows", "columns"), shape, strict=True)
     )
     if content["library"] == "polars" and columns is not None:
-        return PolarsFrame(tuple(str(name) for name in columns))
+        return PolarsFrame(tuple(str(name) for name in columns.levels[0]))
     if content["library"] == "xarray":
         dims = content.get("dims")
         if not isinstance(dims, list) or len(dims) != 2 or not all(isinstance(name, str) for name in dims):
             raise ValueError("its names of dimensions are not two")
-        coords = {name: line for name, line in zip(dims, (rows, columns), strict=True) if line is not None}
+        lines = zip(dims, (rows, columns), strict=True)
+        coords = {name: line.levels[0] for name, line in lines if line is not None}
         return XarrayFrame(tuple(dims), coords)
     return PandasFrame(rows, columns)
 
 
 def _plain(names: Any) -> dict[str, Any] | None:
-    """Names as words and numbers, and whether they are dates."""
+    """Names as words and numbers, and whether they are dates; of each level, where there are several."""
     if names is None:
         return None
+    if isinstance(names, SavedNames):
+        names = names.index()
+    if getattr(names, "nlevels", 1) > 1:
+        return {"levels": [_plain(names.get_level_values(number)) for number in range(names.nlevels)]}
+    title = getattr(names, "name", None)
+    content: dict[str, Any] = {"title": None if title is None else str(title), "dates": False}
     array = np.asarray(names)
     if array.dtype.kind == "M":
-        return {"dates": True, "names": array.astype("M8[ns]").astype(str).tolist()}
+        return content | {"dates": True, "names": array.astype("M8[ns]").astype(str).tolist()}
     if array.ndim == 1 and array.dtype.kind in "iufb":
-        return {"dates": False, "names": array.tolist()}
-    return {"dates": False, "names": [str(name) for name in names]}
+        return content | {"names": array.tolist()}
+    return content | {"names": [str(name) for name in names]}
 
 
-def _names(found: Any, length: int) -> Any:
+def _names(found: Any, length: int) -> SavedNames | None:
     if found is None:
         return None
+    levels = found.get("levels", [found]) if isinstance(found, dict) else None
+    if not isinstance(levels, list) or not 1 <= len(levels) <= MOST_LEVELS:
+        raise ValueError(f"its names have not 1 to {MOST_LEVELS} levels")
+    return SavedNames(tuple(_level(level, length) for level in levels), tuple(map(_title, levels)))
+
+
+def _title(level: dict[str, Any]) -> str | None:
+    title = level.get("title")
+    if not isinstance(title, str | None):
+        raise ValueError("the title of its names is not a word")
+    return title
+
+
+def _level(found: Any, length: int) -> Any:
+    """The names of one level: a list, or an array of dates."""
     names = found.get("names") if isinstance(found, dict) else None
     if not isinstance(names, list) or len(names) != length:
         raise ValueError(f"its names are not {length}, one for each line")
