@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.contestants import Challenge, Outcome
-from benchmarks.contestants.rivals import Answer, timed
+from benchmarks.contestants.rivals import Answer, chosen, timed
 from benchmarks.data import Array
 
 
@@ -13,9 +13,8 @@ def solve(challenge: Challenge) -> Outcome:
     from qolmat.imputations.rpca.rpca_pcp import RpcaPcp
 
     def decompose(matrix: Array, weight: float) -> Answer:
-        model = RpcaPcp(
-            lam=weight, max_iterations=int(challenge.settings.get("max_iter", 1000)), verbose=False
-        )
+        pace = {"max_iterations": 1000, **chosen(challenge, "max_iterations", "tolerance", "mu")}
+        model = RpcaPcp(lam=weight, verbose=False, **pace)
         return model.decompose(matrix, np.ones(matrix.shape, bool))[0], None
 
     return timed(challenge, decompose)

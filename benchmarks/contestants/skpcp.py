@@ -1,9 +1,9 @@
-"""skpcp: principal component pursuit as a scikit-learn estimator; more iterations than its default of 100."""
+"""skpcp: principal component pursuit as a scikit-learn estimator; up to 1000 iterations, its default is 100."""
 
 from __future__ import annotations
 
 from benchmarks.contestants import Challenge, Outcome
-from benchmarks.contestants.rivals import Answer, timed
+from benchmarks.contestants.rivals import Answer, chosen, timed
 from benchmarks.data import Array
 
 
@@ -11,7 +11,9 @@ def solve(challenge: Challenge) -> Outcome:
     from skpcp import PCP
 
     def decompose(matrix: Array, weight: float) -> Answer:
-        model = PCP(alpha=weight, max_iter=int(challenge.settings.get("max_iter", 1000))).fit(matrix)
+        model = PCP(alpha=weight, **{"max_iter": 1000, **chosen(challenge, "max_iter", "tol", "mu")}).fit(
+            matrix
+        )
         return model.low_rank_, model.n_iter_
 
     return timed(challenge, decompose)

@@ -11,7 +11,8 @@ def solve(challenge: Challenge) -> Outcome:
     from sporco.admm import rpca
 
     def decompose(matrix: Array, weight: float) -> Answer:
-        options = rpca.RobustPCA.Options({"Verbose": False, "MaxMainIter": 1000})
+        tol = challenge.settings.get("tol", 1e-3)
+        options = rpca.RobustPCA.Options({"Verbose": False, "MaxMainIter": 1000, "RelStopTol": tol})
         solver = rpca.RobustPCA(matrix, weight, options)
         low_rank, _ = solver.solve()
         return low_rank, len(solver.getitstat().Iter)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.contestants import Challenge, Outcome
-from benchmarks.contestants.rivals import Answer, timed
+from benchmarks.contestants.rivals import Answer, chosen, timed
 from benchmarks.data import Array
 
 
@@ -13,8 +13,9 @@ def solve(challenge: Challenge) -> Outcome:
     def decompose(matrix: Array, weight: float) -> Answer:
         # It penalises the nuclear norms of both unfoldings of a matrix, so ℓ1 weighs twice as much in the same problem.
         most = int(challenge.settings.get("max_iter", 300))
+        pace = chosen(challenge, "tol", "learning_rate")
         low_rank, _, errors = robust_pca(
-            matrix, reg_E=2.0 * weight, n_iter_max=most, return_errors=True, verbose=0
+            matrix, reg_E=2.0 * weight, n_iter_max=most, return_errors=True, verbose=0, **pace
         )
         return low_rank, len(errors)
 
