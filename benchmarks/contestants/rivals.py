@@ -2,8 +2,8 @@
 
 Most of them solve principal component pursuit, min ‖L‖_* + λ‖S‖₁ with L + S = M and λ = 1/√max(m, n): the limit of our
 problem for small weights, which keep that ratio. They get a float64 copy, made before the clock starts, and stop by
-their own rules. ``settings`` may have ``weight``, a multiple of that λ, and a rival's own names for its tolerance and its
-pace; what is not there is its own default.
+their own rules. ``settings`` may have ``weight``, a multiple of that λ, and a rival's own names for its tolerance and
+its pace; what is not there is its own default.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ from rankwolf.ground.frames import Frame, PandasFrame, PolarsFrame, SavedNames, 
 MOST_TEXT = 2**24
 LIBRARIES = ("pandas", "polars", "xarray")
 MOST_LEVELS = 16
+# The units that dates have in pandas; True stands for nanoseconds in older files.
+UNITS = {True: "ns", "s": "s", "ms": "ms", "us": "us", "ns": "ns"}
 
 
 def pack(frame: Frame | None) -> str:
@@ -56,7 +58,7 @@ def unpack(text: str, shape: tuple[int, int]) -> Frame | None:
 
 
 def _plain(names: Any) -> dict[str, Any] | None:
-    """Names as words and numbers, and whether they are dates; of each level, where there are several."""
+    """Names as words and numbers, and the unit of dates; of each level, where there are several."""
     if names is None:
         return None
     if isinstance(names, SavedNames):
@@ -67,7 +69,9 @@ def _plain(names: Any) -> dict[str, Any] | None:
     content: dict[str, Any] = {"title": None if title is None else str(title), "dates": False}
     array = np.asarray(names)
     if array.dtype.kind == "M":
-        return content | {"dates": True, "names": array.astype("M8[ns]").astype(str).tolist()}
+        unit = np.datetime_data(array.dtype)[0]
+        unit = unit if unit in UNITS else "s"  # days and longer
+        return content | {"dates": unit, "names": array.astype(f"M8[{unit}]").astype(str).tolist()}
     if array.ndim == 1 and array.dtype.kind in "iufb":
         return content | {"names": array.tolist()}
     return content | {"names": [str(name) for name in names]}
@@ -96,4 +100,9 @@ def _level(found: Any, length: int) -> Any:
         raise ValueError(f"its names are not {length}, one for each line")
     if not all(isinstance(name, str | int | float) for name in names):
         raise ValueError("its names are not words or numbers")
-    return np.array(names, "M8[ns]") if found.get("dates") is True else names
+    dates = found.get("dates", False)
+    if dates is False:
+        return names
+    if not isinstance(dates, str | bool) or dates not in UNITS:
+        raise ValueError("the unit of its dates is none")
+    return np.array(names, f"M8[{UNITS[dates]}]")
