@@ -268,6 +268,34 @@ def test_the_version_is_the_same_everywhere():
     assert f"## [{__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
+def test_the_recipe_of_conda_has_what_the_package_has():
+    yaml = pytest.importorskip("yaml")
+    recipe = yaml.safe_load((ROOT / "conda" / "recipe.yaml").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = {line.replace(" ", "") for line in recipe["requirements"]["run"]}
+    assert needed == {*project["dependencies"], "python" + project["requires-python"]}
+    extras = {line for name in RUNTIME for line in project["optional-dependencies"][name]}
+    lowest = {re.split(r"[\[>]", line)[0]: line.split(">=")[1] for line in extras}
+    other_names = {"matplotlib-base": "matplotlib", "dask-core": "dask"}
+    for line in recipe["requirements"]["run_constraints"]:
+        name, version = line.split(" >=")
+        assert lowest[other_names.get(name, name)] == version, name
+    entry = f"rankwolf = {project['scripts']['rankwolf']}"
+    assert recipe["build"]["python"]["entry_points"] == [entry]
+
+
+def test_workflows_call_make_targets():
+    yaml = pytest.importorskip("yaml")
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
+    called = set()
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        for job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values():
+            lines = [step["run"].split() for step in job["steps"] if "run" in step]
+            assert all(words[0] == "make" for words in lines), path.name
+            called |= {words[1] for words in lines}
+    assert {"test", "lint", "docs", "test-sdist", "test-lowest"} <= called <= targets
+
+
 RUNTIME = ("report", "video", "sklearn", "mri", "dask", "io")
 
 

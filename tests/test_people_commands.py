@@ -114,7 +114,8 @@ def test_what_was_assumed_is_said_and_written_down(tmp_path, capsys):
     assert "The text is not UTF-8; Latin-1 (Windows-1252) was assumed." in said
     assert "treated as data: id (--index NAME names the rows by it, --drop NAME leaves it out)" in said
     summary = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
-    assert summary["treated_as_data"] == ["id"] and len(summary["notes"]) == 3
+    assert summary["treated_as_data"] == ["id"] and len(summary["notes"]) == 4
+    assert "The rows are named by day (--index takes another column, or none)." in said
     # The parts are written as the table was: semicolons and decimal commas, in UTF-8.
     first = (tmp_path / "out" / "low_rank.csv").read_text(encoding="utf-8").splitlines()[0]
     assert first == "day;Größe;s1;s2;s3;s4;s5;id"

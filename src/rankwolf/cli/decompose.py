@@ -279,6 +279,8 @@ def _path(address: str) -> Path:
 
 def read(arguments: argparse.Namespace, inputs: ExitStack) -> LabelledMatrix:
     """The matrix, or a ValueError that says why not. What came by standard input is there as long as ``inputs``."""
+    from dataclasses import replace
+
     from rankwolf.files import Address, TableOptions, read_matrix
 
     address = Address.parse(arguments.input)
@@ -299,7 +301,15 @@ def read(arguments: argparse.Namespace, inputs: ExitStack) -> LabelledMatrix:
         raise ValueError(f"Cannot read {arguments.input!r}: {' '.join(matrix.warnings)} --strict forbids it.")
     if arguments.standardize and matrix.is_sparse:
         raise ValueError("--standardize does not go with a sparse matrix: it would leave no zeros.")
+    if arguments.index == "auto" and matrix.labels.index is not None:
+        matrix = replace(matrix, notes=(*matrix.notes, _named_by(matrix.labels.index_name)))
     return matrix
+
+
+def _named_by(column: str | None) -> str:
+    """The column that was taken for names of rows, without being told to."""
+    which = "the first column, which has no heading" if not column else column
+    return f"The rows are named by {which} (--index takes another column, or none)."
 
 
 def memory_limit(arguments: argparse.Namespace) -> int | None:

@@ -227,7 +227,8 @@ def page(job: Job, summary: dict[str, Any]) -> str:
 def assumptions(notes: Sequence[str], keys: Sequence[str]) -> list[str]:
     """What was assumed about a file, in a few lines."""
     remedy = "(--index NAME names the rows by it, --drop NAME leaves it out)"
-    return [*notes, *([f"treated as data: {', '.join(keys)} {remedy}"] if keys else [])]
+    named = ", ".join(key or "the column without a heading" for key in keys)
+    return [*notes, *([f"treated as data: {named} {remedy}"] if keys else [])]
 
 
 def story(summary: dict[str, Any], target: Path, has_page: bool) -> list[str]:

@@ -130,5 +130,6 @@ def not_numbers(address: Address, name: str, found: str) -> RefusedError:
     """A column that cannot be part of the matrix."""
     return address.bad(
         f"its column {name!r} must hold numbers. It holds {found}. "
-        f"Leave it out with --drop {name!r}, or name the rows by it with --index {name!r}."
+        f"Leave it out with --drop {name!r}, or name the rows by it with --index {name!r}; "
+        "a word for a missing cell is named with --missing."
     )
