@@ -308,7 +308,7 @@ def read(arguments: argparse.Namespace, inputs: ExitStack) -> LabelledMatrix:
 
 def _named_by(column: str | None) -> str:
     """The column that was taken for names of rows, without being told to."""
-    which = "the first column, which has no heading" if not column else column
+    which = column or "the first column, which has no heading"
     return f"The rows are named by {which} (--index takes another column, or none)."
 
 
