@@ -23,6 +23,8 @@ MOST_ROWS, MOST_COLUMNS = 160, 240
 LISTED = 12
 # Columns up to this number have their names under the map.
 NAMED_COLUMNS = 40
+# So few columns fit into the window of a telephone; a map of more is scrolled there.
+NARROW_COLUMNS = 8
 BELOW, ABOVE = np.array([33.0, 102.0, 172.0]), np.array([178.0, 44.0, 30.0])
 NOTHING = np.array([244.0, 244.0, 242.0])
 
@@ -158,11 +160,13 @@ def heat_map(outliers: Outliers) -> Markup:
     found = np.abs(values[values != 0.0])
     limit = float(np.quantile(found, 0.99)) if found.size else 1.0
     named = n <= NAMED_COLUMNS
-    left, top, width, height = 140, 8, 1000, max(120, min(420, 14 * values.shape[0]))
+    narrow = n <= NARROW_COLUMNS
+    left, top, width, height = 140, 8, 60 * n if narrow else 1000, max(120, min(420, 14 * values.shape[0]))
     bottom = 96 if named else 40
+    whole = left + width + 16
+    kind = f'class="chart narrow" style="max-width: {whole}px"' if narrow else 'class="chart"'
     parts = [
-        f'<svg class="chart" viewBox="0 0 {left + width + 16} {top + height + bottom}" role="img" '
-        'aria-label="map of the outliers">',
+        f'<svg {kind} viewBox="0 0 {whole} {top + height + bottom}" role="img" aria-label="map of the outliers">',
         f'<image x="{left}" y="{top}" width="{width}" height="{height}" preserveAspectRatio="none" '
         f'style="image-rendering: pixelated" href="{figures.picture(coloured(values, limit), lossless=True)}"/>',
         f'<rect class="frame" x="{left}" y="{top}" width="{width}" height="{height}"/>',
