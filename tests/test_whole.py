@@ -52,7 +52,7 @@ def test_a_planted_link_leads_nowhere(tmp_path, monkeypatch):
     zarr = pytest.importorskip("zarr")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    monkeypatch.setattr(module.secrets, "token_hex", lambda count: "guessed")
+    monkeypatch.setattr(module, "_random_word", lambda: "guessed")
     for name in (f"{PREFIX}guessed{SUFFIX}", f"{PREFIX}guessed.new"):
         (tmp_path / name).symlink_to(elsewhere)
     with pytest.raises(OSError, match="out"):
