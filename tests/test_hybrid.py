@@ -56,7 +56,7 @@ def test_careful_passes_never_raise_the_objective(observed):
     M, seen = scene(1, observed=observed)
     source = InMemory(M, seen, 1)
     problem = Penalized(*paper_weights(source, 0.02))
-    solver = Hybrid(momentum=(0.0, 0.0), bold_rows=False, bold_threshold=False, path_start=0.0)
+    solver = Hybrid(momentum=0.0, bold_rows=False, bold_threshold=False, path_start=0.0)
     state = solver.init(problem, source, np.random.default_rng(0))
     objectives = []
     for _ in range(30):

@@ -144,7 +144,7 @@ class Run:
         if result.relative_gap <= self.progress.stopping.tol:
             self.keep()
             return result
-        self.solver.learn(self.state, report.lower_bound, assessment.certificate)
+        self.solver.learn(self.problem, self.state, report.lower_bound, assessment.certificate)
         self.progress.postpone_proof(record.iteration, learns=report.expected_bound > -inf)
         return None
 

@@ -87,8 +87,10 @@ class Progress:
 
     def record(self, report: Report, passes: int, bytes_read: int = 0) -> Record:
         """Turn a solver's report into a record and count rows for the rules."""
-        self._promised = max(self._promised, report.lower_bound)
-        gap = max(report.objective - self._promised, 0.0)
+        promised = max(self._promised, report.lower_bound)
+        if report.settled:  # what is promised on the way, where few directions are known yet, may be too much
+            self._promised = promised
+        gap = max(report.objective - promised, 0.0)
         record = Record(
             iteration=len(self.history) + 1,
             passes=passes,
@@ -120,7 +122,8 @@ class Progress:
     def worth_proving(self, report: Report, record: Record) -> bool:
         """Whether the run may stop on the gap if a proof gives what the solver expects."""
         hoped = record.objective - max(self._promised, report.expected_bound)
-        return self.stopping.kind == "gap" and self.relative(hoped, record.objective) <= self.stopping.tol
+        small = self.relative(hoped, record.objective) <= self.stopping.tol
+        return self.stopping.kind == "gap" and report.settled and small
 
     def postpone_proof(self, iteration: int, learns: bool) -> None:
         """When the next proof may be tried after one that failed.

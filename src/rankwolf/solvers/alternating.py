@@ -203,7 +203,9 @@ class Alternating(Solver[Penalized, AlternatingState]):
         rank, nonzeros = state.singular.size, state.sums.nonzeros
         return Report(state.objective, bound, rank, nonzeros, 1.0, expected_bound=expected)
 
-    def learn(self, state: AlternatingState, promised: float, certificate: Certificate) -> None:
+    def learn(
+        self, problem: Penalized, state: AlternatingState, promised: float, certificate: Certificate
+    ) -> None:
         """How much worse or better the proof was than what the probes promised."""
         if state.objective > promised:
             ratio = (state.objective - certificate.likely_bound) / (state.objective - promised)

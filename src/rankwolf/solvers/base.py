@@ -140,7 +140,7 @@ class Solver(ABC, Generic[P, State]):
     def report(self, problem: P, state: State) -> Report:
         """Numbers about the iterate; costs nothing."""
 
-    def learn(self, state: State, promised: float, certificate: Certificate) -> None:
+    def learn(self, problem: P, state: State, promised: float, certificate: Certificate) -> None:
         """Called after a proof that was not enough, with the bound that was promised and what was proved."""
 
     def restore(self, problem: P, data: Any, state: State) -> State:

@@ -28,13 +28,11 @@ class Pace:
     """The rule, in four sentences.
 
     *Length*: s = caution / live share, at least 1, as long as steps are bold. *Momentum* grows as Nesterov's sequence
-    does, up to a limit that goes up while the objective falls too slowly for it, down while it falls fast enough, and
-    is halved when it is about to ring. *After an overshoot* the pass is made again carefully and the sequence starts
+    does, up to a limit. *After an overshoot* the pass is made again carefully and the sequence starts
     anew; an overshoot without momentum means that bold steps are too long here, and they are given up for good. *After
     a careful overshoot* it was the step before that went too far: the pass starts from the best point.
     """
 
-    limit: float
     momentum: float = 0.0
     sequence: Momentum = field(default_factory=Momentum)
     length: float = 1.0
@@ -42,7 +40,7 @@ class Pace:
     decrease: float = 0.0
 
     def start_anew(self, momentum: float) -> None:
-        """For another objective: bold again, with this momentum for one pass; the limit and the length as they were."""
+        """For another objective: bold again, with this momentum for one pass; the length as it was."""
         self.momentum, self.sequence, self.decrease, self.bold = momentum, Momentum(), 0.0, True
 
     def moves(self, settings: HybridSettings, best_was_long: bool) -> Iterator[Move]:
@@ -62,28 +60,10 @@ class Pace:
             self.bold = False
             yield Move(from_best=True)
 
-    def update(
-        self, settings: HybridSettings, live: float, observed: float, decrease: float, cosine: float
-    ) -> None:
-        """After a step: ``live`` and ``observed`` are shares of all entries, ``decrease`` is that of the objective.
-
-        ``cosine`` is the one between the step and the whole move of the factor, momentum included.
-        """
+    def update(self, settings: HybridSettings, live: float, observed: float, decrease: float) -> None:
+        """After a step: ``live`` and ``observed`` are shares of all entries, ``decrease`` is that of the objective."""
         if settings.bold_threshold:
             self.length = max(1.0, settings.caution / max(live, settings.least_live * observed))
-        self._find_limit(settings, observed == 1.0, decrease, cosine)
         self.decrease = decrease
         self.sequence = self.sequence.next()
-        self.momentum = min(self.sequence.factor, self.limit)
-
-    def _find_limit(self, settings: HybridSettings, full: bool, decrease: float, cosine: float) -> None:
-        if not 0.0 < decrease < self.decrease:
-            return
-        ratio = decrease / self.decrease
-        if full and ratio < settings.ringing_pace * self.momentum and cosine < settings.ringing_cosine:
-            self.limit = max(settings.least_momentum, 0.5 * self.momentum)
-        elif self.momentum >= self.limit:
-            slow = ratio > self.momentum + settings.margin
-            changed = self.limit + (settings.momentum_up if slow else -settings.momentum_down)
-            least, most = settings.momentum
-            self.limit = min(max(changed, min(least, self.limit)), most)
+        self.momentum = min(self.sequence.factor, settings.momentum)

@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
+# Pairs of a clip level, in λ_S, and the largest share of the whole step.
+RowSteps = tuple[tuple[float, float], ...]
+
 
 @dataclass(frozen=True)
 class HybridSettings:
@@ -22,33 +25,25 @@ class HybridSettings:
     # Steps longer than 1 by the inverse of the live share: in the rows' step (1), in the threshold step (3).
     bold_rows: bool = True
     bold_threshold: bool = True
-    # Steps of the rows in a pass, as pairs of a clip level in λ_S and a share of the whole step. The whole one is bold:
-    # it takes the live entries of a row as spread evenly over the directions of V. A short one before it takes out
-    # what the whole one would overshoot, and costs no pass.
-    row_steps: tuple[tuple[float, float], ...] = ((1.0, 0.5), (1.0, 1.0))
+    # Steps of the rows in a pass. The whole step is bold: it takes the live entries of a row as spread evenly over the
+    # directions of V. A short one comes first, and shows how curved the row's objective really is: the next ones are no
+    # longer than that allows.
+    row_steps: RowSteps = ((1.0, 0.5), (1.0, 1.0), (1.0, 1.0))
+    # The same where the weights follow every pass: their prices are read off V, and rows that are fitted further than V
+    # make them swing.
+    following_row_steps: RowSteps = ((1.0, 0.5), (1.0, 1.0))
+    # Whether they are: without it each step has the whole of its share.
+    measures_rows: bool = True
     # The same for the first fit of the rows to a factor that they have not seen.
-    first_row_steps: tuple[tuple[float, float], ...] = ((8.0, 1.0), (2.0, 1.0), (1.0, 1.0))
+    first_row_steps: RowSteps = ((8.0, 1.0), (2.0, 1.0), (1.0, 1.0))
     # A row, or a matrix, with fewer live entries than this share of the observed ones steps as if it had so many.
     least_live: float = 0.25
     # The threshold step is shorter than the inverse of the live share by this factor: some directions have more live
     # entries than most.
     caution: float = 0.8
 
-    # Momentum stays below a limit that is found between these two; the first is where it starts. 0 and 0: none.
-    momentum: tuple[float, float] = (0.6, 0.85)
-    # The limit moves by so much after a step at the limit that was too slow, or fast enough.
-    momentum_up: float = 0.02
-    momentum_down: float = 0.04
-    # A step is too slow where the decrease of the objective is more than (momentum + margin) times the one before:
-    # modes that ring lose the share 1 − momentum in a step, slow ones lose less.
-    margin: float = 0.05
-    # Momentum is about to ring where the decrease shrinks below ``ringing_pace``·momentum of the one before and the
-    # cosine between the step and the whole move is small (the restart rule of O'Donoghue and Candès asks for its sign):
-    # half of it is left then, at least ``least_momentum``. Only where everything was observed: with gaps the same signs
-    # came with slow modes that need momentum. 0: never.
-    ringing_pace: float = 0.6
-    ringing_cosine: float = 0.85
-    least_momentum: float = 0.2
+    # Momentum grows as Nesterov's sequence does, up to this. 0: none.
+    momentum: float = 0.6
 
     # The start solves a sample of at least so many rows, so many entries and this share of the rows, where that is less
     # than two thirds of the matrix: the whole path over a sixteenth costs as much as about two passes. ``inf`` rows: no
@@ -94,9 +89,11 @@ class HybridSettings:
     # What is no further from that L than so many times the rounding of the largest entry is not in S.
     end_rounding: float = 1e4
 
-    # A proof's gap over the gap of the Ritz bound, as first expected, with everything observed and with gaps, where
-    # taking the excess out of G helps less. A proof is tried when it is expected to be enough. 1: the Ritz bound.
-    proof_ratio: tuple[float, float] = (0.3, 0.5)
+    # A proof's gap over what is expected of it (path.deflated_bound), at first, with everything observed and with gaps,
+    # where clipping again costs more. A proof is tried when it is expected to be enough.
+    proof_ratio: tuple[float, float] = (3.0, 4.0)
+    # A proof that failed changes that ratio by at most this factor.
+    ratio_step: float = 1.5
     # Whether a proof that failed teaches: the ratio above, and directions for the probes.
     learns: bool = True
     # Whether the proof is told in which directions G is too long.

@@ -17,7 +17,7 @@ from rankwolf.problem import Certificate, Constrained, Found, NoiseBounded, Past
 from rankwolf.solvers.base import Report, Solution, Solver, Start
 from rankwolf.solvers.hybrid.end import at_the_end
 from rankwolf.solvers.hybrid.pace import Pace
-from rankwolf.solvers.hybrid.path import advance, margin_of, ritz_bound
+from rankwolf.solvers.hybrid.path import advance, deflated_bound, margin_of, ritz_bound
 from rankwolf.solvers.hybrid.settings import HybridSettings
 from rankwolf.solvers.hybrid.start import start, start_from
 from rankwolf.solvers.hybrid.state import HybridState, Level, Point
@@ -78,7 +78,10 @@ class Hybrid(Solver[Problem, HybridState]):
         settled = problem.price_error(weights, found) < inf
         margin = margin_of(problem, state, self.settings)
         ready = settled and (not problem.follows or problem.allows(weights, found, margin))
-        expected = state.value - state.proof_ratio * (state.value - bound) if ready else bound
+        expected = bound
+        if ready:
+            deflated = deflated_bound(problem, state.evaluated, state.observed)
+            expected = max(bound, state.value - state.proof_ratio * (state.value - deflated))
         # Where the weights are looked for, a level that settles slowly shows in its own objective alone.
         improves = weights != problem and state.pace.decrease > 1e-13 * state.best
         return Report(
@@ -92,13 +95,15 @@ class Hybrid(Solver[Problem, HybridState]):
             improves=improves,
         )
 
-    def learn(self, state: HybridState, promised: float, certificate: Certificate) -> None:
+    def learn(self, problem: Problem, state: HybridState, promised: float, certificate: Certificate) -> None:
         """How much better or worse the proof was than the Ritz bound; and where Y was too long, as probes."""
         if not self.settings.learns:
             return
+        promised = deflated_bound(problem, state.evaluated, state.observed)
         if state.value > promised:
             ratio = (state.value - certificate.likely_bound) / (state.value - promised)
-            state.proof_ratio = min(max(ratio, 1e-3), 1.0)
+            most = self.settings.ratio_step
+            state.proof_ratio *= min(max(ratio / state.proof_ratio, 1.0 / most), most)
         if certificate.witness is not None:
             known = state.basis.astype(np.float64)
             room = state.basis.shape[0] - state.basis.shape[1]

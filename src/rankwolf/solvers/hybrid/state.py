@@ -92,7 +92,6 @@ class HybridState:
     best: float = inf
     value: float = inf
     first: bool = True
-    cosine: float = 1.0
     end: End | None = field(default=None, metadata=MADE_AGAIN)
     end_tried: bool = field(default=False, metadata=MADE_AGAIN)
 
@@ -118,7 +117,7 @@ class HybridState:
             previous=no_columns,
             rng=rng,
             observed=source.summary.observed,
-            pace=Pace(settings.momentum[0]),
+            pace=Pace(),
             proof_ratio=settings.proof_ratio[0 if source.fully_observed else 1],
             level=Level(weights, empty, no_columns),
         )

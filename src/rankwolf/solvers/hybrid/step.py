@@ -14,7 +14,7 @@ from rankwolf.oracles.l1 import projection_threshold
 from rankwolf.oracles.nuclear import orthonormal_against, projected_svd
 from rankwolf.problem import Penalized, Problem
 from rankwolf.solvers.hybrid.pace import Move
-from rankwolf.solvers.hybrid.settings import HybridSettings
+from rankwolf.solvers.hybrid.settings import HybridSettings, RowSteps
 from rankwolf.solvers.hybrid.state import HybridState, Point
 from rankwolf.solvers.hybrid.sweep import HybridPass, Plan
 
@@ -37,12 +37,15 @@ def step(problem: Problem, source: Source, state: HybridState, settings: HybridS
     # Rounding may hide the last decreases of the objective; G still improves.
     target = state.best * (1.0 + ROUNDING[source.dtype.itemsize])
     best_was_long = state.point is not None and state.best < inf and state.point.length > 1.0
+    row_steps = settings.following_row_steps if problem.follows else settings.row_steps
+    if not state.has_rows:
+        row_steps = settings.first_row_steps
     swept: Swept | None = None
     for move in state.pace.moves(settings, best_was_long):
         swept = None  # three of the largest arrays of a run
         if move.from_best:
             state.return_to_best()
-        swept = sweep(weights, source, state, settings, move)
+        swept = sweep(weights, source, state, settings, move, row_steps)
         if swept.point.objective <= target:
             break
     assert swept is not None
@@ -51,7 +54,7 @@ def step(problem: Problem, source: Source, state: HybridState, settings: HybridS
     m, n = source.shape
     observed = source.observed_fraction
     live = observed - point.sums.nonzeros / (m * n)
-    state.pace.update(settings, live, observed, state.best - point.objective, state.cosine)
+    state.pace.update(settings, live, observed, state.best - point.objective)
     if point.objective <= target:
         state.point, state.best = point, min(point.objective, state.best)
     found = state.found_at(point)
@@ -61,10 +64,15 @@ def step(problem: Problem, source: Source, state: HybridState, settings: HybridS
 
 
 def sweep(
-    problem: Penalized, source: Source, state: HybridState, settings: HybridSettings, move: Move
+    problem: Penalized,
+    source: Source,
+    state: HybridState,
+    settings: HybridSettings,
+    move: Move,
+    row_steps: RowSteps,
 ) -> Swept:
     """One pass, from where ``move`` says."""
-    plan = _plan(problem, state, settings, move)
+    plan = _plan(problem, state, settings, move, row_steps)
     task = HybridPass(plan, source.fully_observed)
     rows = source.allocate(plan.basis.shape[1])
     before = source.allocate(plan.left_map.shape[1])
@@ -77,7 +85,9 @@ def sweep(
     return Swept(point, rows, before)
 
 
-def _plan(problem: Penalized, state: HybridState, settings: HybridSettings, move: Move) -> Plan:
+def _plan(
+    problem: Penalized, state: HybridState, settings: HybridSettings, move: Move, row_steps: RowSteps
+) -> Plan:
     """Step 4: V̂ = V⁺ + momentum·(V⁺ − V⁺ before, turned to match), U with it, turned so that V̂ᵀV̂ is diagonal."""
     right, start_map, basis = state.right, state.left_map, state.basis
     previous_map = np.zeros((state.previous.shape[1], 0), right.dtype)
@@ -97,7 +107,8 @@ def _plan(problem: Penalized, state: HybridState, settings: HybridSettings, move
         previous_map=previous_map,
         lambda_L=problem.lambda_L,
         lambda_S=problem.lambda_S,
-        row_steps=settings.row_steps if state.has_rows else settings.first_row_steps,
+        row_steps=row_steps,
+        measures_rows=settings.measures_rows,
         first=state.first,
         bold=move.bold,
         length=move.length,
@@ -131,7 +142,6 @@ def threshold(
     state.previous, state.previous_rows = state.right, swept.before
     state.rows, state.left_map = swept.rows, coordinates[:, :rank] * root
     dtype, new = source.dtype, vectors[:, :rank] * root
-    state.cosine = _cosine_of_moves(state.right, point.right, new)
     state.right = np.ascontiguousarray(new.astype(dtype))
     came_in = rank - point.right.shape[1]
     state.basis = _next_basis(vectors, rank, came_in, settings, state.rng).astype(dtype)
@@ -158,15 +168,6 @@ def _basis_with(right: Array, basis: Array, rng: np.random.Generator) -> Array:
     leading = np.linalg.qr(right.astype(np.float64, copy=False))[0]
     rest = orthonormal_against(basis[:, r:], leading, rng) if r < basis.shape[1] else basis[:, :0]
     return np.hstack([leading, rest]).astype(basis.dtype)
-
-
-def _cosine_of_moves(old: Array, start: Array, new: Array) -> float:
-    """Between the move of V from ``old`` to ``new`` and the part of it that the step made, from ``start``."""
-    if not (old.shape[1] and start.shape[1] and new.shape[1]):
-        return 1.0
-    whole, part = new - old @ _rotation(old, new), new - start @ _rotation(start, new)
-    lengths = np.linalg.norm(whole) * np.linalg.norm(part)
-    return float(np.sum(whole * part) / max(lengths, np.finfo(float).tiny))
 
 
 def _next_basis(

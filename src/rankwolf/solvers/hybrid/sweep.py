@@ -11,6 +11,7 @@ import numpy as np
 from rankwolf.data import Task
 from rankwolf.ground.arrays import Array
 from rankwolf.passes import CLIPPED_VALUES, ClippedSums, clip_tile, observed_share
+from rankwolf.solvers.hybrid.settings import RowSteps
 
 
 @dataclass
@@ -35,7 +36,8 @@ class Plan:
 
     With B and U of the pass before, this pass's U starts as B·``start_map`` − U·``previous_map``; before momentum it is
     B·``left_map``. On the ``first`` pass there is no B but that of a given L, and U starts as a least squares fit to V.
-    ``row_steps`` are pairs: the clip level of a step of the rows, in λ_S, and the share of the whole step.
+    ``row_steps`` are pairs: the clip level of a step of the rows, in λ_S, and the largest share of the whole step;
+    ``measures_rows``: steps after the first are as long as the curvature allows.
     """
 
     right: Array
@@ -45,7 +47,8 @@ class Plan:
     previous_map: Array
     lambda_L: float
     lambda_S: float
-    row_steps: tuple[tuple[float, float], ...]
+    row_steps: RowSteps
+    measures_rows: bool
     first: bool
     bold: bool
     length: float
@@ -111,15 +114,35 @@ class HybridPass(Task[HybridSums]):
         return np.asarray(1.0 / (weight * self.squares + self.plan.lambda_L), self.right.dtype)
 
     def _fit_rows(self, tile: Array, left: Array, shares: Array, sums: HybridSums) -> Any:
-        """Step 1, as often as the plan says, then G and the live shares at the result."""
-        plan, dtype, limit = self.plan, self.right.dtype.type, self.plan.lambda_S
+        """Step 1, as often as the plan says, then G and the live shares at the result.
+
+        A move p of a row, by the share t of the whole step, from the descent g to g⁺, shows the curvature
+        c = ⟨p, g − g⁺⟩/(t⟨p, g⟩): the next step is at most 1/c of the whole one.
+        """
+        plan, dtype, limit = self.plan, self.right.dtype, self.plan.lambda_S
         inverse, nonzeros = self._inverse(shares), np.empty(tile.shape[0])
-        work = np.empty(tile.shape, self.right.dtype)
-        for level, share in plan.row_steps:
+        work = np.empty(tile.shape, dtype)
+        longest, moved, before = np.zeros((tile.shape[0], 1), dtype), left, left
+        for number, (level, most) in enumerate(plan.row_steps):
+            share = most if plan.bold else min(most, 1.0)
             clipped = clip_tile(tile, left, self.right_t, level * limit, out=work)
-            descent = clipped @ self.right - dtype(plan.lambda_L) * left
-            left += descent * (dtype(share) * inverse)
+            descent = clipped @ self.right - dtype.type(plan.lambda_L) * left
+            if number > 0 and plan.measures_rows:
+                longest = _longest(share, longest, moved, before, descent)
+            else:
+                longest = np.full_like(longest, share)
+            moved, before = descent * (longest * inverse), descent
+            left += moved
         clipped = clip_tile(tile, left, self.right_t, limit, sums.values, work, nonzeros)
         observed = shares[:, 0]
         shares[:, 1] = np.maximum(observed - nonzeros / tile.shape[1], self.plan.least_live * observed)
         return clipped
+
+
+def _longest(share: float, taken: Array, moved: Array, before: Array, descent: Array) -> Array:
+    """For each row, 1/c as a share of the whole step, at most ``share``; ``taken`` is the share of the last move."""
+    reach = np.einsum("ij,ij->i", moved, before)[:, None]
+    curved = reach - np.einsum("ij,ij->i", moved, descent)[:, None]
+    allowed = np.full_like(taken, share)
+    np.divide(taken * reach, curved, out=allowed, where=share * curved > taken * reach)
+    return allowed
