@@ -66,7 +66,7 @@ html_theme_options = {
     "header_links_before_dropdown": 7,
     "navbar_end": ["theme-switcher"],
 }
-html_sidebars = {"index": [], "what_do_you_know": []}
+html_sidebars = {"index": [], "what_do_you_know": [], "coming_from": []}
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples/gallery",
