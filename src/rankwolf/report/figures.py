@@ -185,7 +185,7 @@ def number(value: float, log: bool = False) -> str:
     """A tick's label: 1,000, 0.5, and powers of ten as such on a logarithmic axis."""
     if not isfinite(value):
         return "–"
-    if log and value > 0.0 and not 1e-2 <= value < 1e4:
+    if log and value > 0.0 and not 1e-2 <= value < 1e3:
         return f'10<tspan dy="-5" font-size="0.72em">{round(log10(value))}</tspan>'
     if value != 0.0 and not 1e-4 <= abs(value) < 1e6:
         return f"{value:.3g}"
