@@ -37,6 +37,16 @@ def pytest_configure(config: pytest.Config) -> None:
         poison_empty()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """``@pytest.mark.doubts("iteration limit", …)``: doubts that a test rightly raises, by words of theirs.
+
+    Without words, any. Every other one is an error, as all warnings are: where all is well, nothing is said.
+    """
+    for item in items:
+        for words in [words for mark in item.iter_markers("doubts") for words in mark.args or ("",)]:
+            item.add_marker(pytest.mark.filterwarnings(f"ignore:.*{words}:rankwolf.RankwolfWarning"))
+
+
 def poison_empty() -> None:
     """Put poisoned functions in the places of np.empty and np.empty_like."""
     os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "poisoned"))

@@ -209,6 +209,7 @@ def module_names():
     return [".".join(part[:-1] if part[-1] == "__init__" else part) for part in parts]
 
 
+@pytest.mark.doubts("low-rank part is zero", "sparse part is zero", "iteration limit")
 @pytest.mark.parametrize("name", module_names())
 def test_examples_in_docstrings_run(name):
     with np.printoptions(legacy=False):

@@ -22,11 +22,9 @@ from benchmarks.speed import against_the_limit
 @pytest.fixture(scope="module")
 def small():
     matrix, weights = agreement.problem(40, 24, 0.7, seed=3)
-    return (
-        matrix,
-        weights,
-        rw.decompose(matrix, lambdas=weights, method="fista", tol=1e-9, max_iter=20_000, rng=0),
-    )
+    with pytest.warns(rw.RankwolfWarning):
+        fit = rw.decompose(matrix, lambdas=weights, method="fista", tol=1e-9, max_iter=20_000, rng=0)
+    return matrix, weights, fit
 
 
 def test_the_judge_agrees_with_the_formula_and_with_the_solver(small):
@@ -62,6 +60,7 @@ def test_the_judge_takes_dense_answers_masks_and_wide_matrices(small):
     assert paper_weights(filled, seen, 0.03) == pytest.approx(weights)
 
 
+@pytest.mark.doubts("most of it is noise", "λ_S is below the noise", "iteration limit")
 @pytest.mark.parametrize("exact", [True, False])
 def test_the_judges_gap_bounds_the_true_distance(small, exact, monkeypatch):
     matrix, weights, fit = small
@@ -75,6 +74,7 @@ def test_the_judges_gap_bounds_the_true_distance(small, exact, monkeypatch):
     assert verdict.relative_gap > 1e-3
 
 
+@pytest.mark.doubts("most of it is noise", "λ_S is below the noise")
 @pytest.mark.parametrize(
     ("contestant", "goal", "value"),
     [("fw-t", "paper", 1e-2), ("fista", "iterations", 7), ("hybrid", "gap", 1e-3), ("ista", "gap", 1e-2)],
@@ -94,6 +94,7 @@ def test_a_run_is_measured_and_judged(contestant, goal, value):
     json.dumps(row)
 
 
+@pytest.mark.doubts("most of it is noise", "λ_S is below the noise")
 def test_a_goal_on_the_objective_stops_where_it_is_reached():
     spec = RunSpec("fista", "synthetic", {"size": 60, "rank": 2}, "iterations", 12, threads=1, certify=False)
     target = worker.perform(vars(spec))["objective"]
@@ -155,6 +156,7 @@ def test_every_experiment_reports_its_failures(tmp_path, monkeypatch):
     assert "Load average before the runs: at most 0.5." in page
 
 
+@pytest.mark.doubts("most of it is noise")
 def test_tables_of_the_paper_on_small_data(tmp_path, monkeypatch, capsys):
     rng = np.random.default_rng(0)
     matrix = (rng.random((300, 4)) @ rng.random((4, 30)) + (rng.random((300, 30)) < 0.05)).astype(np.float32)

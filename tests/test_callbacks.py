@@ -24,6 +24,7 @@ def matrix() -> np.ndarray:
     return rng.standard_normal((60, 2)) @ rng.standard_normal((2, 40))
 
 
+@pytest.mark.doubts("iteration limit")
 def test_table_has_one_header_and_one_row_for_each_iteration(matrix):
     stream = io.StringIO()
     fit = rw.decompose(matrix, delta=0.1, method="fista", rng=0, max_iter=12, callback=LogTable(stream))
@@ -54,6 +55,7 @@ def test_table_writes_to_stdout_as_it_is_when_called(capsys):
     assert "1.234568e+03" in capsys.readouterr().out
 
 
+@pytest.mark.doubts("iteration limit")
 def test_table_starts_anew_with_a_new_run(matrix):
     stream = io.StringIO()
     table = LogTable(stream)

@@ -43,6 +43,7 @@ def data_for(method, dtype=np.float64):
     return X
 
 
+@pytest.mark.doubts("most of it is noise", "λ_S is below the noise", "iteration limit")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("method", METHODS)
 def test_resumed_is_undisturbed(method, dtype, tmp_path):
@@ -59,6 +60,7 @@ def test_resumed_is_undisturbed(method, dtype, tmp_path):
     assert os.listdir(tmp_path) == ["run.checkpoint"]
 
 
+@pytest.mark.doubts("λ_S is below the noise", "iteration limit")
 @pytest.mark.parametrize("method", ["hybrid", "fw-t"])
 def test_finished_passes_are_not_repeated(method, tmp_path):
     X, path = matrix(), tmp_path / "run.checkpoint"
@@ -75,6 +77,7 @@ def test_finished_passes_are_not_repeated(method, tmp_path):
     assert second.history[-1].bytes_read < whole.history[-1].bytes_read + 0.5 * X.nbytes  # with a fingerprint
 
 
+@pytest.mark.doubts("most of it is noise", "λ_S is below the noise", "iteration limit")
 def test_it_is_saved_every_few_passes_or_seconds(tmp_path):
     path, times = tmp_path / "run.checkpoint", []
 
@@ -89,6 +92,7 @@ def test_it_is_saved_every_few_passes_or_seconds(tmp_path):
     assert set(times) == {0} and path.exists()
 
 
+@pytest.mark.doubts("iteration limit")
 def test_an_existing_checkpoint_is_not_overwritten_by_accident(tmp_path):
     path = tmp_path / "run.checkpoint"
     run(matrix(), "hybrid", max_iter=2, checkpoint=path)
@@ -96,6 +100,7 @@ def test_an_existing_checkpoint_is_not_overwritten_by_accident(tmp_path):
         run(matrix(), "hybrid", max_iter=2, checkpoint=path)
 
 
+@pytest.mark.doubts("iteration limit")
 def test_resume_without_a_checkpoint_starts(tmp_path):
     path = tmp_path / "run.checkpoint"
     assert run(matrix(), "hybrid", max_iter=2, checkpoint=path, resume=True).iterations == 2
@@ -103,6 +108,7 @@ def test_resume_without_a_checkpoint_starts(tmp_path):
         run(matrix(), "hybrid", resume=True)
 
 
+@pytest.mark.doubts("iteration limit")
 def test_other_data_and_settings_are_refused(tmp_path):
     path, X = tmp_path / "run.checkpoint", matrix()
     rw.decompose(X, delta=1e-2, rng=0, max_iter=2, checkpoint=path)
@@ -127,6 +133,7 @@ def test_other_data_and_settings_are_refused(tmp_path):
     assert again(tol=1e-5, n_threads=1, max_seconds=100.0).iterations <= 4
 
 
+@pytest.mark.doubts("λ_S is below the noise", "iteration limit")
 def test_settings_of_a_solver_are_compared(tmp_path):
     path = tmp_path / "run.checkpoint"
     rw.decompose(matrix(), method=FrankWolfeThresholding(oracle_tol=0.5), max_iter=2, checkpoint=path)
@@ -134,6 +141,7 @@ def test_settings_of_a_solver_are_compared(tmp_path):
         rw.decompose(matrix(), method="fw-t", max_iter=2, checkpoint=path, resume=True)
 
 
+@pytest.mark.doubts("iteration limit")
 def test_weights_from_noise_are_kept(tmp_path):
     path = tmp_path / "run.checkpoint"
     first = rw.decompose(matrix(), delta="auto", rng=0, tol=0.0, max_iter=2, checkpoint=path)
@@ -141,6 +149,7 @@ def test_weights_from_noise_are_kept(tmp_path):
     assert second.lambdas == first.lambdas
 
 
+@pytest.mark.doubts("most of it is noise", "λ_S is below the noise", "iteration limit")
 def test_generators_of_other_kinds(tmp_path):
     path = tmp_path / "run.checkpoint"
     for kind in (np.random.MT19937, np.random.SFC64, np.random.Philox):
@@ -158,6 +167,7 @@ def test_generators_of_other_kinds(tmp_path):
         path.unlink()
 
 
+@pytest.mark.doubts("λ_S is below the noise", "iteration limit")
 @pytest.mark.parametrize("damage", ["text", "cut", "empty", "no state", "old", "class", "scale"])
 def test_damaged_checkpoints_are_a_clear_error(damage, tmp_path):
     path = tmp_path / "run.checkpoint"
@@ -189,6 +199,7 @@ def test_damaged_checkpoints_are_a_clear_error(damage, tmp_path):
         run(matrix(), "fw-t", max_iter=4, checkpoint=path, resume=True)
 
 
+@pytest.mark.doubts("iteration limit")
 def test_numpy_reads_the_arrays(tmp_path):
     path = tmp_path / "run.checkpoint"
     run(matrix(), "hybrid", max_iter=2, checkpoint=path)
@@ -196,6 +207,7 @@ def test_numpy_reads_the_arrays(tmp_path):
         assert all(file[name].dtype.kind in "fiu" for name in file.files if name != "about.json")
 
 
+@pytest.mark.doubts("most of it is noise", "λ_S is below the noise", "iteration limit")
 def test_arrays_in_files_are_saved_and_restored(tmp_path):
     X, path = matrix(np.float32), tmp_path / "run.checkpoint"
     whole = run(X, "fista", max_iter=8)
@@ -225,6 +237,7 @@ print(repr(fit.objective), fit.passes)
 """
 
 
+@pytest.mark.doubts("λ_S is below the noise", "iteration limit")
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL here")
 @pytest.mark.parametrize("method", ["hybrid", "fw-t"])
 def test_killed_and_resumed(method, tmp_path):

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from test_weights import mixture
 
 import rankwolf as rw
@@ -100,14 +101,26 @@ def test_the_sentences_are_those_of_the_command(capsys, tmp_path):
 
 
 @pytest.mark.parametrize("shape", [(1000, 20), (300, 100), (500, 8)])
-def test_clean_gaussian_data_has_next_to_no_outliers(shape, tmp_path):
+def test_clean_gaussian_data_has_next_to_no_outliers(shape):
     """S at λ_S = 2σ had 5 %."""
     rng = np.random.default_rng(0)
-    data = 2.0 * rng.standard_normal((shape[0], 2)) @ rng.standard_normal(
-        (2, shape[1])
-    ) + rng.standard_normal(shape)
+    low_rank = 2.0 * rng.standard_normal((shape[0], 2)) @ rng.standard_normal((2, shape[1]))
+    data = low_rank + rng.standard_normal(shape)
     assert rw.decompose(data, rng=0).refit().sparse.nonzeros <= 0.003 * data.size
-    model = rw.RobustPCA(random_state=0).fit(data)
-    assert model.outliers_.nnz <= 0.003 * data.size
-    assert np.mean(np.abs(model.score_cells(data)) > 3.29) <= 0.003
-    assert np.count_nonzero(model.impute(data, outliers=True) != data) <= 0.003 * data.size
+    for refit in (
+        True,
+        False,
+    ):  # without a refit, what λ_L takes off L looked like outliers: 0.34 % of 1000 × 20
+        model = rw.RobustPCA(refit=refit, random_state=0).fit(data)
+        assert np.mean(np.abs(model.score_cells(data)) > 3.29) <= 0.003
+        assert np.count_nonzero(model.impute(data, outliers=True) != data) <= 0.003 * data.size
+        if refit:
+            assert model.outliers_.nnz <= 0.003 * data.size
+
+
+def test_a_fit_that_met_a_limit_is_told_in_both_languages():
+    data, _ = mixture(0, 80, 30, 2, 0.1, 0.05)
+    with pytest.warns(RankwolfWarning, match="iteration limit") as caught:
+        rw.RobustPCA(random_state=0, max_iter=1, tol=1e-9).fit(data)
+    assert len(caught) == 1
+    assert issubclass(caught[0].category, ConvergenceWarning)

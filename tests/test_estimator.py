@@ -42,6 +42,7 @@ def fitted():
     return RobustPCA(random_state=0).fit(data), data, truth, spoiled
 
 
+@pytest.mark.doubts("low-rank part is zero", "sparse part is zero", "λ_S is below the noise")
 @parametrize_with_checks(
     [RobustPCA(random_state=0), RobustPCA(n_components=2, delta=1e-2, center=False, random_state=0)]
 )
@@ -235,6 +236,7 @@ def test_frames(library):
         model.transform(renamed)
 
 
+@pytest.mark.doubts("low-rank part is zero", "sparse part is zero")
 def test_pipelines_clones_pickles_and_grid_search():
     data, _, _ = contaminated(m=200, n=12, r=2)
     pipeline = make_pipeline(RobustScaler(), RobustPCA(random_state=0))
@@ -275,6 +277,7 @@ def test_weights_are_passed_on():
     assert not np.any(model.mean_)
 
 
+@pytest.mark.doubts("most of it is noise", "λ_S is below the noise")
 def test_an_unfinished_fit_warns_and_an_unfitted_model_says_so():
     data, _, _ = contaminated()
     with pytest.warns(ConvergenceWarning, match="iteration limit"):
@@ -285,6 +288,7 @@ def test_an_unfinished_fit_warns_and_an_unfitted_model_says_so():
         RobustPCA(random_state=0).fit(data).inverse_transform(np.zeros((2, 19)))
 
 
+@pytest.mark.doubts("low-rank part is zero")
 def test_data_without_structure_has_no_components():
     noise = np.random.default_rng(0).standard_normal((200, 30))
     model = RobustPCA(center=False, random_state=0).fit(noise)

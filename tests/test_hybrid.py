@@ -97,6 +97,7 @@ def test_passes_grow_with_the_logarithm_of_the_weights():
     assert passes[2] - passes[1] <= passes[1] - passes[0] + 5
 
 
+@pytest.mark.doubts("low-rank part is zero", "iteration limit")
 def test_a_run_that_ends_on_the_path_says_what_it_has():
     """A limit before the weights are reached: the pair, its objective and its gap are of the problem asked for."""
     _, M = without_noise(60, 3, 0.05)
@@ -164,6 +165,7 @@ def test_same_seed_same_bytes_whatever_the_threads():
     assert fits[0].low_rank.u.tobytes() == fits[1].low_rank.u.tobytes() == fits[2].low_rank.u.tobytes()
 
 
+@pytest.mark.doubts("sparse part is zero", "iteration limit")
 def test_the_state_is_small():
     """uint8 in, nothing of the matrix's size as float32 on the way: tracemalloc sees NumPy's allocations."""
     rng = np.random.default_rng(0)
@@ -178,6 +180,7 @@ def test_the_state_is_small():
     assert peak < frames.size
 
 
+@pytest.mark.doubts("low-rank part is zero", "sparse part is zero")
 def test_a_long_step_that_overshoots_is_taken_back():
     """One observed entry: the live share says nothing about the curvature, and the steps are far too long."""
     X = np.full((30, 20), np.nan)

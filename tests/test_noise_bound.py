@@ -65,6 +65,7 @@ def test_it_agrees_with_cvxpy(case, share):
     check(fit, M, seen, epsilon, best)
 
 
+@pytest.mark.doubts("iteration limit")
 @pytest.mark.parametrize("share", [0.0, 0.3])
 @pytest.mark.parametrize("iterations", [1, 2, 3, 5, 8, 20])
 def test_the_constraint_and_the_certificate_hold_however_early_a_run_ends(iterations, share):
@@ -132,6 +133,7 @@ def test_zeros_and_constants_end_at_once():
         np.testing.assert_allclose(np.asarray(fit.low_rank) + np.asarray(fit.sparse), M, atol=1e-12)
 
 
+@pytest.mark.doubts("iteration limit")
 def test_a_resumed_run_is_the_undisturbed_one(tmp_path):
     M, _ = reference.corrupted(3, 60, 40, rank=3, observed=1.0)
     settings = {"noise": 0.1 * float(np.linalg.norm(M)), "tol": 1e-12, "rng": 3}

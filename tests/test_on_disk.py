@@ -78,6 +78,7 @@ def test_same_answer_as_in_memory(store, turned, tmp_path):
     np.testing.assert_allclose(np.asarray(fit.sparse), np.asarray(expected.sparse), atol=1e-2)
 
 
+@pytest.mark.doubts("most of it is noise", "iteration limit")
 @pytest.mark.parametrize("method", ["fw-t", "fw", "ista", "fista"])
 def test_every_method_on_disk(method, tmp_path):
     X = scene(np.float32)
@@ -216,6 +217,7 @@ def test_tiles_are_the_matrix_in_order(depth, monkeypatch):
     np.testing.assert_array_equal(np.vstack(tiles), X)
 
 
+@pytest.mark.doubts("iteration limit")
 def test_results_do_not_depend_on_threads_or_slabs(tmp_path, monkeypatch):
     X = zarr_array(scene(np.uint8, (3000, 60)), tmp_path, chunks=(64, 60))
     expected = rw.decompose(X, rng=0, n_threads=1, max_iter=3)
@@ -331,6 +333,7 @@ def test_the_limit_is_kept(method, rank, settings, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["x.npy"]
 
 
+@pytest.mark.doubts("λ_S is below the noise", "iteration limit")
 def test_atoms_count_and_go_to_files_when_they_do_not_fit():
     X = scene(np.float64, (3000, 20))
     source = InMemory(X, None, 1)

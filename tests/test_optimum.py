@@ -73,6 +73,7 @@ def check_against(fit, M, seen, best, slack=SLACK):
     assert fit.gap >= value - best - slack * best, "the certified gap is smaller than the true one"
 
 
+@pytest.mark.doubts("iteration limit")
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_weights_every_solver_agrees_with_cvxpy(case):
     M, seen, lambdas = instance(*case)
@@ -86,6 +87,7 @@ def test_weights_every_solver_agrees_with_cvxpy(case):
         check_against(run(M, seen, lambdas=lambdas, method=method, tol=1e-4, max_iter=150), M, seen, best)
 
 
+@pytest.mark.doubts("iteration limit")
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_radii_every_solver_agrees_with_cvxpy(case):
     M, seen, _ = instance(*case)
@@ -100,6 +102,7 @@ def test_radii_every_solver_agrees_with_cvxpy(case):
     assert best > 1e-3 * np.sum(M[seen] ** 2)
 
 
+@pytest.mark.doubts("low-rank part is zero", "λ_S is below the noise", "iteration limit")
 @pytest.mark.parametrize("method", ["fw-t", "fw", "ista", "fista", "auto"])
 @pytest.mark.parametrize("iterations", [1, 2, 3, 5, 8, 20])
 def test_the_certificate_holds_however_early_a_run_ends(method, iterations):
@@ -109,6 +112,7 @@ def test_the_certificate_holds_however_early_a_run_ends(method, iterations):
     check_against(fit, M, seen, weights_optimum(*case))
 
 
+@pytest.mark.doubts("low-rank part is zero", "iteration limit")
 @pytest.mark.parametrize("method", ["hybrid", "fw-p", "fw", "ista", "fista"])
 @pytest.mark.parametrize("iterations", [1, 2, 3, 5, 8, 20])
 def test_the_certificate_for_radii_holds_however_early_a_run_ends(method, iterations):
@@ -137,6 +141,7 @@ def awkward_matrices():
     }
 
 
+@pytest.mark.doubts("low-rank part is zero", "most of it is noise", "sparse part is zero", "iteration limit")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", awkward_matrices())
 def test_the_certificate_holds_where_warm_vectors_miss_a_direction(name, dtype):
@@ -153,6 +158,7 @@ def test_the_certificate_holds_where_warm_vectors_miss_a_direction(name, dtype):
         assert fit.objective >= lower * (1 - 1e-6)
 
 
+@pytest.mark.doubts("most of it is noise", "iteration limit")
 @pytest.mark.parametrize("method", ["fw-t", "fista", "auto"])
 def test_the_certificate_beyond_the_largest_gram_matrix(method, monkeypatch):
     """With too many columns for a factorisation it rests on Lanczos, says so, and still holds."""
@@ -168,6 +174,7 @@ def test_the_certificate_beyond_the_largest_gram_matrix(method, monkeypatch):
     assert proved.relative_gap <= 1e-3
 
 
+@pytest.mark.doubts("iteration limit")
 def test_a_small_run_is_proved():
     M, seen, lambdas = instance(*CASES[0])
     assert run(M, seen, lambdas=lambdas, method="fista", max_iter=5).gap_is_proved

@@ -289,6 +289,7 @@ def test_the_limit_is_kept(shape, chunks, compressors, tmp_path):
     assert peak <= limit
 
 
+@pytest.mark.doubts("iteration limit")
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_a_matrix_past_the_cache(n_threads, tmp_path):
     """Chunks long enough to be slabs of their own, and tiles that cross their ends."""

@@ -147,6 +147,7 @@ def test_a_refit_of_a_refit_stays():
     assert np.allclose(np.asarray(twice.low_rank), np.asarray(once.low_rank), atol=0.02)
 
 
+@pytest.mark.doubts("most of it is noise", "iteration limit")
 @pytest.mark.parametrize("method", ["fw-t", "fista", "fw"])
 def test_every_method_can_be_refitted(method):
     data, truth, _ = planted(8, 60, 40, 2, 0.1, 0.05, 0.0)

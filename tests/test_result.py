@@ -33,6 +33,13 @@ METHODS = [("fista", {}), ("fw-t", {}), ("fw", {}), ("fw-p", {"radii": (30.0, 40
 # ---------------------------------------------------------------- the parts
 
 
+@pytest.mark.doubts(
+    "low-rank part is zero",
+    "most of it is noise",
+    "λ_S is below the noise",
+    "iteration limit",
+    "radii hold all",
+)
 @pytest.mark.parametrize(("m", "n"), [(30, 20), (20, 30), (6, 1), (1, 6)])
 @pytest.mark.parametrize(("method", "settings"), METHODS)
 def test_rows_columns_and_the_whole_agree(method, settings, m, n):
@@ -60,6 +67,7 @@ def test_rows_columns_and_the_whole_agree(method, settings, m, n):
     assert not np.any(np.asarray(fit.sparse)[~seen])
 
 
+@pytest.mark.doubts("most of it is noise", "iteration limit")
 @pytest.mark.parametrize(("method", "settings"), METHODS)
 def test_the_sparse_part_in_every_form(method, settings):
     _, _, fit = make(method, **settings)
@@ -76,6 +84,7 @@ def test_the_sparse_part_in_every_form(method, settings):
     assert np.asarray(fit.sparse, dtype=np.float32).dtype == np.float32
 
 
+@pytest.mark.doubts("most of it is noise", "iteration limit")
 def test_the_sparse_part_is_lazy():
     """It is a function of L and the data: nothing of its size is kept, and it follows the data."""
     M, _, fit = make("fw-t", observed=1.0)
@@ -84,6 +93,7 @@ def test_the_sparse_part_is_lazy():
     assert not [value for value in vars(fit.sparse).values() if isinstance(value, np.ndarray)]
 
 
+@pytest.mark.doubts("iteration limit")
 def test_low_rank_is_a_singular_value_decomposition():
     _, _, fit = make(m=25, n=40)
     L = fit.low_rank
@@ -133,6 +143,7 @@ def test_a_low_rank_matrix_of_rank_zero():
         np.asarray(Z, copy=False)
 
 
+@pytest.mark.doubts("most of it is noise", "iteration limit")
 def test_float32_data_gives_float32_parts():
     for method, settings in METHODS:
         # The gap with radii is relative to the misfit alone: float32 reaches a hundredth.
@@ -145,6 +156,7 @@ def test_float32_data_gives_float32_parts():
 # ---------------------------------------------------------------- what is known about them
 
 
+@pytest.mark.doubts("most of it is noise", "iteration limit")
 @pytest.mark.parametrize(("method", "settings"), METHODS)
 def test_the_figures_are_those_of_the_pair(method, settings):
     M, seen, fit = make(method, **settings)
@@ -160,6 +172,7 @@ def test_the_figures_are_those_of_the_pair(method, settings):
     assert fit.passes >= fit.iterations
 
 
+@pytest.mark.doubts("most of it is noise", "iteration limit")
 @pytest.mark.parametrize(("method", "settings"), METHODS)
 def test_one_record_per_iteration(method, settings):
     _, _, fit = make(method, **settings)
@@ -182,6 +195,7 @@ def test_one_record_per_iteration(method, settings):
         assert np.isfinite(last.surrogate_gap)
 
 
+@pytest.mark.doubts("most of it is noise", "iteration limit")
 def test_repr_is_short_and_says_what_matters():
     _, _, fit = make()
     lines = repr(fit).splitlines()
@@ -203,6 +217,7 @@ def test_repr_is_short_and_says_what_matters():
     assert "nonzeros" in repr(fit.sparse)
 
 
+@pytest.mark.doubts("iteration limit")
 def test_a_result_cannot_be_changed():
     _, _, fit = make()
     with pytest.raises(AttributeError):
@@ -227,6 +242,7 @@ def test_statuses_are_sentences():
 # ---------------------------------------------------------------- the file
 
 
+@pytest.mark.doubts("most of it is noise", "iteration limit")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
 @pytest.mark.parametrize(("method", "settings"), METHODS)
 def test_what_is_saved_is_loaded(tmp_path, method, settings, dtype):
@@ -257,6 +273,7 @@ def test_a_result_without_anything_in_it_is_saved_too(tmp_path):
     assert back.low_rank.shape == back.sparse.shape == (4, 3)
 
 
+@pytest.mark.doubts("iteration limit")
 def test_no_pickle_in_the_file_and_none_is_read(tmp_path):
     _, _, fit = make()
     path = tmp_path / "fit.npz"
@@ -277,6 +294,7 @@ def test_no_pickle_in_the_file_and_none_is_read(tmp_path):
     assert not (tmp_path / "exploded").exists()
 
 
+@pytest.mark.doubts("iteration limit")
 def test_saving_replaces_a_file_whole_or_not_at_all(tmp_path, monkeypatch):
     _, _, fit = make()
     path = tmp_path / "fit.npz"
@@ -294,6 +312,7 @@ def test_saving_replaces_a_file_whole_or_not_at_all(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["fit.npz"]
 
 
+@pytest.mark.doubts("iteration limit")
 def test_a_saved_file_is_as_readable_as_any_other(tmp_path):
     _, _, fit = make()
     (tmp_path / "other").write_text("")
@@ -302,6 +321,7 @@ def test_a_saved_file_is_as_readable_as_any_other(tmp_path):
     assert mode[0] == mode[1]
 
 
+@pytest.mark.doubts("iteration limit")
 def test_saving_where_that_is_impossible(tmp_path):
     _, _, fit = make()
     with pytest.raises(FileNotFoundError):
@@ -324,6 +344,7 @@ def rewritten(path, target, drop=(), settings=None, **arrays):
     return target
 
 
+@pytest.mark.doubts("iteration limit")
 @pytest.mark.parametrize(
     "change",
     [
@@ -365,6 +386,7 @@ def content(name, value):
     )
 
 
+@pytest.mark.doubts("iteration limit")
 @pytest.mark.parametrize(
     ("name", "make_bad"),
     [
@@ -390,6 +412,7 @@ def test_contents_that_no_run_could_have_are_refused(tmp_path, name, make_bad):
         rw.load(tmp_path / "bad.npz")
 
 
+@pytest.mark.doubts("iteration limit")
 def test_a_member_that_is_not_part_of_a_result_costs_nothing(tmp_path):
     """Before, 3 GiB of zeros that nobody asked for took 3.2 GB and 26 s."""
     _, _, fit = make()
@@ -407,6 +430,7 @@ def test_a_member_that_is_not_part_of_a_result_costs_nothing(tmp_path):
     tracemalloc.stop()
 
 
+@pytest.mark.doubts("iteration limit")
 def test_factors_that_would_inflate_a_thousandfold_are_refused_before_they_are_read(tmp_path):
     _, _, fit = make()
     fit.save(tmp_path / "fit.npz", with_sparse=False)
@@ -426,6 +450,7 @@ def test_factors_that_would_inflate_a_thousandfold_are_refused_before_they_are_r
     assert rw.load(compressed, max_memory="4GB").low_rank.shape[0] == 2**23
 
 
+@pytest.mark.doubts("iteration limit")
 def test_saving_keeps_the_permissions_of_what_it_replaces(tmp_path):
     """Before, a file of mode 0600 became 0644."""
     _, _, fit = make()
@@ -436,6 +461,7 @@ def test_saving_keeps_the_permissions_of_what_it_replaces(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+@pytest.mark.doubts("iteration limit")
 def test_a_bad_index_does_not_reach_a_product(tmp_path):
     """SciPy would segfault on it: an index outside the matrix with everything else in order."""
     _, _, fit = make()
@@ -447,6 +473,7 @@ def test_a_bad_index_does_not_reach_a_product(tmp_path):
         rw.load(tmp_path / "bad.npz")
 
 
+@pytest.mark.doubts("iteration limit")
 def test_damaged_bytes_are_a_clear_error(tmp_path):
     """Cut anywhere or with bytes flipped, a file is refused, or was not hurt in what counts."""
     _, _, fit = make()
@@ -484,6 +511,7 @@ def test_arrays_and_archives_of_others_are_a_clear_error(tmp_path):
             rw.load(tmp_path / name)
 
 
+@pytest.mark.doubts("iteration limit")
 def test_a_header_that_promises_too_much_is_a_clear_error(tmp_path):
     """A few bytes that claim to be an array of 8 TB."""
     _, _, fit = make()
@@ -497,6 +525,7 @@ def test_a_header_that_promises_too_much_is_a_clear_error(tmp_path):
         rw.load(tmp_path / "bad.npz")
 
 
+@pytest.mark.doubts("iteration limit")
 def test_replace_keeps_the_rest():
     """A frozen dataclass like any other."""
     _, _, fit = make()

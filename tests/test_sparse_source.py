@@ -78,6 +78,7 @@ def test_the_objective_goes_down_and_a_seed_repeats_it():
     assert fit.low_rank.u.tobytes() == again.low_rank.u.tobytes()
 
 
+@pytest.mark.doubts("low-rank part is zero")
 def test_zeros_that_are_not_stored_can_be_data():
     rng = np.random.default_rng(0)
     counts = np.where(rng.random((80, 50)) < 0.1, np.outer(rng.random(80), rng.random(50)) * 9.0, 0.0)
@@ -132,6 +133,7 @@ def test_rows_are_fitted_on_their_stored_entries():
     assert np.all(fit_rows(scipy.sparse.csr_array((3, 40)), right, 0.5, 0.6) == 0.0)
 
 
+@pytest.mark.doubts("iteration limit")
 def test_the_cost_is_that_of_what_is_stored():
     """The dense matrix would take 3.2 GB, a dense mask 400 MB."""
     rng = np.random.default_rng(0)

@@ -29,6 +29,7 @@ def run(method="fista", M=None, **settings):
 # ---------------------------------------------------------------- the statuses
 
 
+@pytest.mark.doubts("most of it is noise")
 @pytest.mark.parametrize("method", ["fw-t", "ista", "fista", "auto"])
 @pytest.mark.parametrize("tol", [0.2, 3e-2, 5e-3])
 def test_gap_reached(method, tol):
@@ -39,6 +40,7 @@ def test_gap_reached(method, tol):
     assert fit.iterations < 1000
 
 
+@pytest.mark.doubts("most of it is noise")
 @pytest.mark.parametrize("method", RADII)
 def test_gap_reached_with_radii(method):
     fit = rw.decompose(data(), radii=(60.0, 150.0), method=method, tol=0.1, max_iter=3000, rng=0)
@@ -46,6 +48,7 @@ def test_gap_reached_with_radii(method):
     assert fit.relative_gap <= 0.1
 
 
+@pytest.mark.doubts("most of it is noise")
 @pytest.mark.parametrize("method", WEIGHTS)
 @pytest.mark.parametrize("tol", [3e-2, 1e-3])
 def test_paper_rule(method, tol):
@@ -62,6 +65,7 @@ def test_paper_rule(method, tol):
         assert not quiet[end - 5 : end].all(), "it could have ended earlier"
 
 
+@pytest.mark.doubts("low-rank part is zero", "sparse part is zero")
 def test_the_papers_rule_counts_the_first_step():
     """Where L = S = 0 is the answer nothing ever changes: five iterations, not six."""
     M = data()
@@ -70,12 +74,14 @@ def test_the_papers_rule_counts_the_first_step():
         assert fit.iterations == 5
 
 
+@pytest.mark.doubts("iteration limit")
 def test_the_papers_rule_does_not_look_at_the_gap():
     fit = run("fista", stop="paper", tol=1e-9, max_iter=12)
     assert fit.status is rw.Status.ITERATION_LIMIT
     assert fit.iterations == 12
 
 
+@pytest.mark.doubts("low-rank part is zero", "most of it is noise", "iteration limit")
 @pytest.mark.parametrize("method", WEIGHTS)
 @pytest.mark.parametrize("most", [1, 2, 7])
 def test_iteration_limit(method, most):
@@ -104,6 +110,7 @@ def clock(monkeypatch):
     return clock
 
 
+@pytest.mark.doubts("low-rank part is zero", "most of it is noise", "λ_S is below the noise", "time limit")
 def test_time_limit_ends_before_the_first_step_that_would_be_late():
     fit = run("fw-t", tol=0.0, max_iter=10**9, max_seconds=1e-9)
     assert fit.status is rw.Status.TIME_LIMIT
@@ -114,6 +121,7 @@ def test_time_limit_ends_before_the_first_step_that_would_be_late():
     assert all(record.seconds < 0.3 for record in fit.history[:-1])
 
 
+@pytest.mark.doubts("time limit")
 def test_time_limit_by_a_clock_that_is_known(clock):
     """Passes look at the clock as well."""
     fit = run("fista", tol=0.0, max_seconds=2.0)
@@ -122,6 +130,7 @@ def test_time_limit_by_a_clock_that_is_known(clock):
     assert fit.history[-1].seconds >= 2.0 > fit.history[-2].seconds
 
 
+@pytest.mark.doubts("iteration limit")
 def test_the_clock_stands_still_during_callbacks(clock):
     def slow(record):
         clock.now += 1000.0
@@ -132,6 +141,7 @@ def test_the_clock_stands_still_during_callbacks(clock):
     assert fit.seconds < 10.0
 
 
+@pytest.mark.doubts("most of it is noise")
 @pytest.mark.parametrize("method", WEIGHTS)
 def test_a_callback_that_returns_false_stops(method):
     seen = []
@@ -147,6 +157,7 @@ def test_a_callback_that_returns_false_stops(method):
     assert seen[-1].iteration == fit.history[-1].iteration  # which is judged anew
 
 
+@pytest.mark.doubts("iteration limit")
 @pytest.mark.parametrize("answer", [None, 0, "", True, np.False_])
 def test_only_false_stops(answer):
     fit = run(tol=0.0, max_iter=4, callback=lambda _: answer)
@@ -174,6 +185,7 @@ def test_a_callbacks_false_counts_when_a_promised_gap_is_not_proved():
     assert fit.relative_gap > 1e-3, "and the promise is not what is reported"
 
 
+@pytest.mark.doubts("most of it is noise")
 def test_a_promise_that_is_not_kept_does_not_end_a_run():
     M = data()
     fit = run(Boasting(), M, tol=2e-2, max_iter=2000)
@@ -183,6 +195,7 @@ def test_a_promise_that_is_not_kept_does_not_end_a_run():
     assert fit.objective <= lower * (1 + 2.05e-2)
 
 
+@pytest.mark.doubts("iteration limit")
 def test_a_promise_that_is_not_kept_is_forgotten():
     """One false bound does not make every later gap look small: after the proof that fails, what is proved counts."""
     honest = run("fw-t", tol=1e-6, max_iter=9)
@@ -201,6 +214,7 @@ def test_an_exception_in_a_callback_is_the_callers():
         run(callback=broken)
 
 
+@pytest.mark.doubts("improves any more", "most of it is noise")
 @pytest.mark.parametrize("method", ["ista", "fista", "auto"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_no_progress_where_the_precision_ends(method, dtype):
@@ -219,6 +233,7 @@ class Faulty(Fista):
         return replace(report, objective=np.nan) if state.iteration == 3 else report
 
 
+@pytest.mark.doubts("not finite", "most of it is noise")
 def test_not_finite():
     """No input that passes the checks is known to end so; a solver with a fault would."""
     fit = run(Faulty(), tol=0.0)
@@ -226,6 +241,7 @@ def test_not_finite():
     assert fit.iterations == 3
 
 
+@pytest.mark.doubts("iteration limit")
 def test_a_limit_that_is_met_with_the_gap_reached_is_no_failure():
     """The proof at the end can be better than the promise: then the run has what was asked for."""
     for most in range(1, 30):
@@ -259,6 +275,7 @@ CASES = [(method, {}) for method in WEIGHTS] + [
 ]
 
 
+@pytest.mark.doubts("iteration limit")
 @pytest.mark.parametrize(("method", "settings"), CASES)
 @pytest.mark.parametrize("dtype", [np.uint8, np.float64])
 def test_the_same_seed_gives_the_same_bytes(method, settings, dtype):
@@ -272,6 +289,7 @@ def test_the_same_seed_gives_the_same_bytes(method, settings, dtype):
             ) == fingerprint(first)
 
 
+@pytest.mark.doubts("iteration limit")
 @pytest.mark.parametrize(("method", "settings"), [case for case in CASES if case[0].startswith("fw")])
 def test_the_number_of_threads_does_not_change_the_iterates(method, settings):
     """Their sums are added in an order that the tiles fix. A proof's large sums are not: there is one for a thread."""
@@ -285,11 +303,13 @@ def test_the_number_of_threads_does_not_change_the_iterates(method, settings):
     assert one.relative_gap == pytest.approx(two.relative_gap, abs=1e-9)
 
 
+@pytest.mark.doubts("most of it is noise", "iteration limit")
 def test_a_callback_does_not_change_the_run():
     quiet, watched = run("fw-t", max_iter=20), run("fw-t", max_iter=20, callback=lambda record: None)
     assert fingerprint(quiet) == fingerprint(watched)
 
 
+@pytest.mark.doubts("iteration limit")
 @pytest.mark.parametrize("solver", [FrankWolfe(), FrankWolfeProjection()])
 def test_a_solver_object_keeps_no_state_of_a_run(solver):
     M = data()

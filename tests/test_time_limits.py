@@ -21,6 +21,7 @@ from rankwolf.run import judge
 NOISE = np.random.default_rng(0).standard_normal((1500, 1200))
 
 
+@pytest.mark.doubts
 @pytest.mark.parametrize("method", ["hybrid", "fista", "ista", "fw-t", "fw"])
 @pytest.mark.parametrize("delta", [1e-5, "auto"])
 def test_every_method_ends_in_time(method, delta):
@@ -33,6 +34,7 @@ def test_every_method_ends_in_time(method, delta):
     assert np.isfinite(fit.objective)
 
 
+@pytest.mark.doubts
 def test_radii_and_measurements_end_in_time():
     sensing = rw.sensing.PartialDCT.random(60_000, (400, 300), seed=0)
     b = sensing.apply(NOISE[:400, :300])
@@ -46,6 +48,7 @@ def test_radii_and_measurements_end_in_time():
         assert np.isfinite(fit.objective)
 
 
+@pytest.mark.doubts("low-rank part is zero", "sparse part is zero", "λ_S is below the noise", "time limit")
 @pytest.mark.parametrize("parts", [{"lambdas": (3.0, 0.3)}, {"radii": (10.0, 10.0)}, {"noise": 5.0}])
 def test_no_time_at_all_gives_zero_and_a_valid_bound(parts):
     data = NOISE[:50, :40]
@@ -60,6 +63,7 @@ def test_no_time_at_all_gives_zero_and_a_valid_bound(parts):
     assert fit.objective >= best.objective - best.gap
 
 
+@pytest.mark.doubts("low-rank part is zero", "time limit")
 def test_a_long_proof_is_not_begun_when_the_time_is_up(monkeypatch):
     monkeypatch.setattr("rankwolf.run.loop.PROOF_OPERATIONS", 0.0)
     monkeypatch.setattr(judge, "certify", lambda *arguments: pytest.fail("a proof was begun"))
@@ -68,6 +72,7 @@ def test_a_long_proof_is_not_begun_when_the_time_is_up(monkeypatch):
     assert 0.0 < fit.relative_gap <= 1.0
 
 
+@pytest.mark.doubts("most of it is noise", "iteration limit")
 def test_the_last_record_agrees_with_the_result():
     data = np.random.default_rng(1).standard_normal((80, 60))
     for options in ({"tol": 1e-3}, {"tol": 1e-9, "max_iter": 3}, {"tol": 1e-9, "max_seconds": 0.2}):
@@ -78,6 +83,7 @@ def test_the_last_record_agrees_with_the_result():
         assert last.seconds == pytest.approx(fit.seconds, abs=0.05)
 
 
+@pytest.mark.doubts("low-rank part is zero", "iteration limit")
 def test_the_seconds_count_from_the_call():
     """The estimate of the noise and the first pass were not counted."""
     started = time.perf_counter()
@@ -85,6 +91,7 @@ def test_the_seconds_count_from_the_call():
     assert fit.seconds == pytest.approx(time.perf_counter() - started, abs=0.1)
 
 
+@pytest.mark.doubts("iteration limit")
 def test_callbacks_do_not_count():
     fit = rw.decompose(
         NOISE[:60, :40], lambdas=(5.0, 1.0), max_seconds=5.0, max_iter=3, tol=0.0, rng=0,
@@ -127,6 +134,7 @@ def test_a_pass_is_not_begun_when_the_time_is_up():
     assert source.passes == 0
 
 
+@pytest.mark.doubts("low-rank part is zero", "λ_S is below the noise", "time limit")
 @pytest.mark.parametrize("asked", [{"lambdas": (0.4, 0.05)}, {"noise": 0.0}, {"noise": 2.0}])
 @pytest.mark.parametrize("where", ["a pass", "a factorisation"])
 def test_the_time_may_be_up_at_any_moment(asked, where, monkeypatch):

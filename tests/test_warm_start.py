@@ -89,6 +89,7 @@ def test_other_weights_forms_and_a_bare_low_rank():
             assert warm.objective == pytest.approx(cold.objective, rel=2 * options.get("tol", 1e-3))
 
 
+@pytest.mark.doubts("low-rank part is zero", "sparse part is zero")
 def test_saved_results_and_zero(tmp_path):
     data = growing()
     first = solved(data[:200])

@@ -105,6 +105,7 @@ def test_the_rank_is_right_where_much_is_missing(missing):
         assert rw.decompose(data, delta="auto", rng=0).low_rank.rank == 4
 
 
+@pytest.mark.doubts("low-rank part is zero", "iteration limit")
 @pytest.mark.parametrize("share", [0.5, 0.1])
 def test_rows_and_columns_without_entries_say_nothing(share):
     """Before, they made σ smaller by a factor of hundreds."""
@@ -138,6 +139,7 @@ def test_noise_that_differs_between_columns_stays_out_of_l(shape, scaled):
     assert 4 <= rw.decompose(data, delta="auto", tol=1e-2, rng=0).low_rank.rank <= 5
 
 
+@pytest.mark.doubts("low-rank part is zero")
 @pytest.mark.parametrize(
     "setting", [(150, 200, 3, 0.3, 0.1), (200, 100, 8, 2.0, 0.02), (120, 120, 1, 5.0, 0.2)]
 )
@@ -156,6 +158,7 @@ def test_auto_is_close_to_the_best_delta(setting):
     assert error("auto") < 1.5 * best
 
 
+@pytest.mark.doubts("sparse part is zero")
 def test_auto_without_noise_and_without_data():
     exact = np.outer(np.arange(1.0, 40.0), np.arange(1.0, 30.0))
     fit = rw.decompose(exact, delta="auto", rng=0)

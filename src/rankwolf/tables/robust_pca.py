@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
@@ -53,6 +54,10 @@ WEAKEST = 1e-2
 ROUGH_TOL, MOST_CENTRES = 1e-2, 3
 # Parts of the entries that ``score`` hides one after the other.
 SCORE_FOLDS = 5
+
+
+class NotConverged(RankwolfWarning, ConvergenceWarning):  # type: ignore[misc]
+    """A fit that met a limit: a warning of this package's, and of scikit-learn's, for whoever listens to either."""
 
 
 class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -178,9 +183,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.mean_ = column_medians(source) if self.center else np.zeros(n, source.dtype)
         fit, table = self._decompose(source)
         if not fit.status.converged:
-            warnings.warn(
-                f"RobustPCA: {fit.status.value} Raise max_iter or tol.", ConvergenceWarning, stacklevel=2
-            )
+            warnings.warn(f"RobustPCA: {fit.status.value} Raise max_iter or tol.", NotConverged, stacklevel=2)
         assert fit.lambdas is not None
         self.lambdas_ = fit.lambdas
         self.n_iter_, self.gap_, self.relative_gap_ = fit.iterations, fit.gap, fit.relative_gap
@@ -295,18 +298,20 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         asks for, σ² beside V times the standard deviations of the scores; and where a row has few entries beside the
         components, so that an outlier could draw the row to itself, outliers are chosen one by one, as the refit does.
         """
+        return self._scores_by(self._plain_scores if self.refit else self._convex_scores, source)
+
+    def _scores_by(self, score: Callable[[Any], Array], source: Source) -> Array:
         blocks = Centred(source, self.mean_).user_blocks()
-        score = self._refitted_scores if self.refit else self._convex_scores
         return np.vstack([score(block) for block in blocks]).astype(self.components_.dtype, copy=False)
 
     def _convex_scores(self, block: Any) -> Array:
         sizes = np.sqrt(self.singular_values_).astype(self.components_.dtype)
         return np.asarray(fit_rows(block, self.components_.T * sizes, *self.lambdas_) * sizes)
 
-    def _refitted_scores(self, block: Any) -> Array:
-        sizes = (self.singular_values_ / max(self._stream.totals.rows, 1.0) ** 0.5).astype(
-            self.components_.dtype
-        )
+    def _plain_scores(self, block: Any) -> Array:
+        """As of components that were not shrunk."""
+        deviations = (self.singular_values_ + self._shrinkage) / max(self._stream.totals.rows, 1.0) ** 0.5
+        sizes = deviations.astype(self.components_.dtype)
         least = 1e-9 * float(np.max(sizes, initial=0.0))
         sigma = max(self.noise_scale_, least, float(np.finfo(np.float32).tiny))
         if self.n_features_in_ < FEW_ENTRIES * self.n_components_:
@@ -331,12 +336,14 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         A table comes back as a table, with its index and columns, unless ``set_output`` says otherwise.
         """
         check_is_fitted(self)
-        data, scores, frame = self._dense_and_scores(X)
-        fitted = self.inverse_transform(scores)
+        source = self._opened(X, reset=False)
+        data = source.read_user_rows(0, source.user_shape[0])
         wrong = np.isnan(data)
         if outliers:
-            wrong |= np.abs(self._in_sigmas(data, fitted)) > OUTLIER_IN_SIGMAS
-        return dressed(self, np.where(wrong, fitted, data), frame)
+            wrong |= np.abs(self._in_sigmas(data, source)) > OUTLIER_IN_SIGMAS
+        return dressed(
+            self, np.where(wrong, self.inverse_transform(self._scores(source)), data), source.frame
+        )
 
     def score_cells(self, X: Any) -> Any:
         """How far each entry is from the low-rank part, in standard deviations of the noise; NaN where missing.
@@ -350,8 +357,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _cells(self, X: Any) -> tuple[Array, Frame | None]:
         check_is_fitted(self)
-        data, scores, frame = self._dense_and_scores(X)
-        return self._in_sigmas(data, self.inverse_transform(scores)), frame
+        source = self._opened(X, reset=False)
+        return self._in_sigmas(source.read_user_rows(0, source.user_shape[0]), source), source.frame
 
     def plot_outliers(self, X: Any, ax: Any = None) -> Any:
         """Draw the :meth:`score_cells` of X, red above the low-rank part and blue below it; needs matplotlib.
@@ -361,8 +368,13 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         cells, frame = self._cells(X)
         return plots.outliers(cells, ax, threshold=OUTLIER_IN_SIGMAS, frame=frame)
 
-    def _in_sigmas(self, data: Array, fitted: Array) -> Array:
-        """(data − fitted)/σ. Of data without noise, what is within rounding of the fit is no outlier."""
+    def _in_sigmas(self, data: Array, source: Source) -> Array:
+        """(data − fit)/σ, ``data`` the rows of ``source``. What is within rounding of the fit is no outlier.
+
+        The fit is without shrinkage, also with ``refit=False``, as it was when σ was measured: what λ_L takes off L
+        would look like outliers.
+        """
+        fitted = self.inverse_transform(self._scores_by(self._plain_scores, source))
         rounding = 100.0 * np.finfo(data.dtype).eps * max(float(np.nanmax(np.abs(data), initial=0.0)), 1e-300)
         return np.asarray((data - fitted) / data.dtype.type(max(self.noise_scale_, rounding)))
 
@@ -432,11 +444,6 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             remedy = "Subtracting a centre would leave no zeros."
             raise bad("center", "False with implicit='zeros'", "True", "RobustPCA", remedy)
         return source
-
-    def _dense_and_scores(self, X: Any) -> tuple[Array, Array, Frame | None]:
-        """X as an array with NaN where something is missing, the scores of its rows, and its names."""
-        source = self._opened(X, reset=False)
-        return source.read_user_rows(0, source.user_shape[0]), self._scores(source), source.frame
 
     def _weights(self, totals: Totals) -> tuple[float, float]:
         """λ_L and λ_S for all rows of a stream, by the rule that a fit of them all would use."""

@@ -72,31 +72,39 @@ SETTINGS = DescentSettings()
 
 
 def noise_weights(
-    source: Source, rng: np.random.Generator, deadline: Deadline | None = None
+    source: Source,
+    rng: np.random.Generator,
+    deadline: Deadline | None = None,
+    settings: DescentSettings = SETTINGS,
 ) -> tuple[float, float]:
     """(λ_L, λ_S) for ``delta="auto"``. One pass over the data, and work on a submatrix of at most 400 × 400.
 
     Data without any spread (half of the entries are zero) tells nothing: the paper's rule is taken.
     """
-    noise = estimate_noise(source, rng, deadline)
+    noise = estimate_noise(source, rng, deadline, settings)
     if noise.sigma == 0.0:
         return paper_weights(source, PAPER_DELTA)
     return weights_for_noise(noise, source.shape, source.observed_fraction)
 
 
-def estimate_noise(source: Source, rng: np.random.Generator, deadline: Deadline | None = None) -> Noise:
+def estimate_noise(
+    source: Source,
+    rng: np.random.Generator,
+    deadline: Deadline | None = None,
+    settings: DescentSettings = SETTINGS,
+) -> Noise:
     """σ and the outliers' share, from a random submatrix. BLAS keeps to one thread: the matrices are small.
 
     Single cells that are far out of scale are bounded in ``source`` from then on, at the cost of two more passes.
     """
     with source.one_blas_thread():
-        part = sample(source, rng, SETTINGS.sample_side)
-        limit = SETTINGS.out_of_scale * widest_column(part)
+        part = sample(source, rng, settings.sample_side)
+        limit = settings.out_of_scale * widest_column(part)
         if 0.0 < limit < source.summary.largest:
             scale = source.run(FindScale(limit, source.shape[1]))
             if scale.is_strewn:
                 source.set_bound(scale.largest)
-        return noise_of_array(part, deadline)
+        return noise_of_array(part, deadline, settings)
 
 
 def widest_column(data: Array) -> float:
