@@ -72,6 +72,7 @@ def test_a_cell_out_of_scale_in_a_sparse_matrix():
     assert fit.sparse.to_scipy()[rows[17], columns[17]] == pytest.approx(1e12)
 
 
+@pytest.mark.doubts("iteration limit")
 def test_a_run_with_a_cell_out_of_scale_is_taken_up_again_with_the_same_bound(tmp_path):
     data, _ = mixture(0, 200, 40, 3, 0.3, 0.03)
     data[7, 5] = 1e12
@@ -114,6 +115,7 @@ def test_the_estimate_ends_with_its_time():
     assert noise.sigma > 0.1
 
 
+@pytest.mark.doubts("sparse part is zero")
 def test_a_constant_table_and_an_empty_one_have_no_noise():
     assert descent.noise_of_array(np.full((5, 4), np.nan)).sigma == 0.0
     assert descent.noise_of_array(np.zeros((5, 4))).sigma == 0.0

@@ -40,6 +40,7 @@ def test_pandas_comes_back_as_pandas():
     assert rw.decompose(table.T, rng=0).low_rank.to_frame().index.tolist() == NAMES
 
 
+@pytest.mark.doubts("low-rank part is zero")
 def test_polars_comes_back_as_polars():
     pl = pytest.importorskip("polars")
     table = pl.DataFrame(numbers(), schema=NAMES).with_columns(flag=pl.col("a") > 0, whole=pl.lit(3))
@@ -115,6 +116,7 @@ def test_names_are_saved_with_a_result(tmp_path):
     assert made.dims == ("day", "number") and (made["day"].values == table.index.values).all()
 
 
+@pytest.mark.doubts("low-rank part is zero")
 @pytest.mark.parametrize(
     ("labels", "words"),
     [

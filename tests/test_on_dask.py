@@ -70,6 +70,7 @@ def settings(method):
     )  # fmt: skip
 
 
+@pytest.mark.doubts("most of it is noise", "λ_S is below the noise", "iteration limit")
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("turned", [False, True], ids=["tall", "wide"])
@@ -86,6 +87,7 @@ def test_threads_give_the_same_answer_as_memory(method, turned):
         assert fit.sparse.to_dask().shape == X.shape
 
 
+@pytest.mark.doubts("most of it is noise", "λ_S is below the noise", "iteration limit")
 @pytest.mark.parametrize("method", METHODS)
 def test_processes_give_the_same_answer_as_memory(method, client):
     X = scene()
@@ -94,31 +96,37 @@ def test_processes_give_the_same_answer_as_memory(method, client):
     np.testing.assert_allclose(fit.sparse[3:9], expected.sparse[3:9], atol=1e-2)
 
 
+@pytest.mark.doubts("most of it is noise", "λ_S is below the noise", "iteration limit")
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 @pytest.mark.parametrize("method", METHODS)
 def test_same_tiles_same_answer_wherever_the_matrix_is(method, dtype, client, tmp_path):
     """Chunks that end where tiles end: products are the same to the bit, and sums are kept in float64."""
     h5py, zarr = pytest.importorskip("h5py"), pytest.importorskip("zarr")
-    X = scene(dtype, (3072, 512))
-    assert 1536 % InMemory(X, None, 1).tile_rows() == 0
-    iterations = 2 if method in ("ista", "fista") else 4  # theirs are slow ones, of full rank at first
-    options = settings(method) | {"max_iter": iterations, "n_threads": 2}
-    expected = rw.decompose(X, **options).objective
+    slow = method in ("ista", "fista")  # of full rank at first: fewer columns, in as many tiles
+    rows, columns = (12288, 128) if slow else (3072, 512)
+    X = scene(dtype, (rows, columns))
+    assert rows // 2 % InMemory(X, None, 1).tile_rows() == 0
+    options = settings(method) | {"max_iter": 4, "n_threads": 2}
+    whole = rw.decompose(X, **options)
+    expected = whole.objective
+    if method != "hybrid":  # the noise is the same whatever the method
+        options["lambdas"] = whole.lambdas
     np.save(tmp_path / "x.npy", X)
-    zarr.create_array(str(tmp_path / "x.zarr"), data=X, chunks=(192, 512))
+    zarr.create_array(str(tmp_path / "x.zarr"), data=X, chunks=(rows // 16, columns))
     places = {
         "memmap": np.load(tmp_path / "x.npy", mmap_mode="r"),
         "zarr": zarr.open_array(str(tmp_path / "x.zarr")),
     }
     with h5py.File(tmp_path / "x.h5", "w") as file:
-        places["hdf5"] = file.create_dataset("x", data=X, chunks=(192, 512))
+        places["hdf5"] = file.create_dataset("x", data=X, chunks=(rows // 16, columns))
         found = {name: rw.decompose(x, **options).objective for name, x in places.items()}
-    found["processes"] = rw.decompose(as_dask(X, 1536), **options).objective
+    found["processes"] = rw.decompose(as_dask(X, rows // 2), **options).objective
     with dask.config.set(scheduler="threads"):
-        found["threads"] = rw.decompose(as_dask(X, 1536), **options).objective
+        found["threads"] = rw.decompose(as_dask(X, rows // 2), **options).objective
     assert found == pytest.approx(dict.fromkeys(found, expected), rel=1e-6)
 
 
+@pytest.mark.doubts("iteration limit")
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
 def test_types_masks_and_missing_entries(dtype):
@@ -188,6 +196,7 @@ def test_large_factors_stay_distributed(monkeypatch, tmp_path):
     np.testing.assert_array_equal(rw.load(tmp_path / "fit.npz").low_rank.u, expected.low_rank.u)
 
 
+@pytest.mark.doubts("iteration limit")
 def test_the_graph_does_not_grow_and_little_is_left(client):
     fit = rw.decompose(as_dask(scene(), 300), rng=0, method="fw-t", max_iter=3)
     del fit
@@ -217,6 +226,7 @@ def test_tasks_have_names_that_say_what_they_do(client):
     assert "rankwolf_describe" in names
 
 
+@pytest.mark.doubts("iteration limit")
 @pytest.mark.parametrize(
     ("method", "partitions", "adds"), [("hybrid", 40, 5), ("fw-t", 40, 5), ("hybrid", 80, 12)]
 )
@@ -309,6 +319,7 @@ def test_bad_arrays(X, message):
         rw.decompose(X())
 
 
+@pytest.mark.doubts("iteration limit")
 @pytest.mark.usefixtures("threads")
 def test_a_checkpoint_is_taken_up_again(tmp_path):
     X, path = as_dask(scene()), tmp_path / "run.ckpt"
@@ -390,6 +401,7 @@ def test_the_documented_commands_work(tmp_path):
             process.wait(timeout=60)
 
 
+@pytest.mark.doubts("most of it is noise", "iteration limit")
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("method", ["hybrid", "fw-t", "fista"])
 def test_rows_come_back_from_those_that_were_fetched(method, monkeypatch):

@@ -61,6 +61,7 @@ def lines_of(module, work):
     return -counted.left
 
 
+@pytest.mark.doubts("iteration limit")
 @pytest.mark.parametrize("first", range(1, 8))
 def test_an_interrupt_within_a_save_is_an_interrupt(first, tmp_path, monkeypatch):
     """Before, one line of nine gave a ValueError about an open writing handle."""

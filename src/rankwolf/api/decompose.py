@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from rankwolf.api.rank import at_rank
 from rankwolf.api.settings import check_checkpoint, check_one_form, check_scale, check_settings, choose_solver
-from rankwolf.api.walk import at_rank
 from rankwolf.api.warm import check_start, make_start
 from rankwolf.data import Source
 from rankwolf.data.open import check_source, open_source
@@ -97,9 +97,9 @@ def decompose(
     weight : λ, optional
         Of that problem. Default: 1/√max(m, n).
     rank : int, optional
-        L of this rank, not shrunk: the last place on the path (:func:`rankwolf.path`) that has it, then
-        :meth:`Decomposition.refit` at it. No convex problem, so a local answer without a gap. By the hybrid, without
-        checkpoints.
+        L of this rank, not shrunk: a convex fit with the weights of the noise, its weakest directions left out or the
+        strongest of its residual added, then :meth:`Decomposition.refit`. No convex problem, so a local answer without
+        a gap. By the hybrid, without checkpoints.
     problem : rankwolf.problem.Problem, optional
         Any form of the problem, made beforehand, in place of the parameters above: one of your own, say.
     method : str or Solver

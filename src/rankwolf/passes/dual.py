@@ -192,3 +192,21 @@ class MultiplyDual(Task[DualProduct]):
         """Make one tile of Y, and add YᵀY·block."""
         work = dual_tile(tile, rows[0], self.right, self.limit, self.deflation, sums)
         sums.product += work.T @ (work @ self.block)
+
+
+class AppendProducts(Task[DualSums]):
+    """G·block for G = clip(M − L, ±limit), as further columns of the rows. Rows: left of L, and zeros beside it."""
+
+    def __init__(self, right: Array, limit: float, block: Array) -> None:
+        self.right, self.limit = np.ascontiguousarray(right.T), limit
+        self.block = np.ascontiguousarray(block, right.dtype)
+
+    def start(self) -> DualSums:
+        """Zeros."""
+        return DualSums(np.zeros(DUAL_VALUES))
+
+    def visit(self, sums: DualSums, tile: Any, *rows: Array) -> None:
+        """One tile of G, multiplied."""
+        known = self.right.shape[0]
+        left = np.ascontiguousarray(rows[0][:, :known])
+        rows[0][:, known:] = dual_tile(tile, left, self.right, self.limit, None, sums) @ self.block

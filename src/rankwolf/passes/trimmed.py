@@ -195,8 +195,11 @@ class FitTrimmed(Task[TrimmedSums]):
         )
 
     def visit(self, sums: TrimmedSums, tile: Any, *rows: Array) -> None:
-        """One tile, dense or sparse."""
-        left = rows[0]
+        """One tile, dense or sparse. A cell near the largest float, in units of the limit, is infinitely far."""
+        with np.errstate(over="ignore"):
+            self._visit(sums, tile, rows[0])
+
+    def _visit(self, sums: TrimmedSums, tile: Any, left: Array) -> None:
         sums.rows += left.shape[0]
         left[...] = left @ self.turn
         if scipy.sparse.issparse(tile):

@@ -21,11 +21,15 @@ from rankwolf.data import Source, SparseObserved
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.low_rank import LowRank, thin_qr
 from rankwolf.ground.once import computed_once
+from rankwolf.oracles.nuclear import orthonormal_against
+from rankwolf.passes.dual import AppendProducts, MultiplyDual
 from rankwolf.passes.trimmed import FEW_ENTRIES, FitTrimmed, TrimmedSums, column_steps, noise_scales
 from rankwolf.weights.noise import OUTLIER_IN_SIGMAS, Noise, freedom_of, sigma_and_share
 
 # Noise of a column over that of most: beyond, it is as if it were this.
 MOST_SCALE = 10.0
+# Of the sum of the squared singular values: no direction is taken as weaker than this where its rows are held back.
+WEAKEST_DIRECTION = 1e-11
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,10 @@ class RefitSettings:
     """but to so many times the root mean square by which V has moved L without delay."""
     few_entries: float = FEW_ENTRIES
     """Rows with fewer entries than this for each direction have their outliers chosen one by one."""
+    power_steps: int = 3
+    """Of the search for further directions,"""
+    spare: int = 4
+    """with so many more than are wanted."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +102,35 @@ def least_strength(shape: tuple[int, int]) -> float:
     beta = min(shape) / max(shape)
     root = (beta**2 + 14.0 * beta + 1.0) ** 0.5
     return float((2.0 * (beta + 1.0) + 8.0 * beta / (beta + 1.0 + root)) ** 0.5 / (1.0 + beta**0.5))
+
+
+def extended(
+    source: Source,
+    low_rank: LowRank,
+    limit: float,
+    rank: int,
+    rng: np.random.Generator,
+    settings: RefitSettings = DEFAULT,
+) -> LowRank:
+    """``low_rank``, as the source sees it, with further directions up to ``rank``: where a refit of more rank begins.
+
+    They are the strongest singular directions of G = clip(M − L, ±limit) beside those of L. Of a convex fit, these are
+    the ones that would enter L first if λ_L fell. By power iterations: some passes of 2n·rank operations a row.
+    """
+    extra = rank - low_rank.rank
+    with source.one_blas_thread():
+        left, right = source.factors(low_rank)
+        known = np.asarray(low_rank.vt, np.float64).T
+        count = min(extra + settings.spare, source.shape[1] - low_rank.rank)
+        block = orthonormal_against(rng.standard_normal((source.shape[1], count)), known, rng)
+        for _ in range(settings.power_steps):
+            product = source.run(MultiplyDual(right, limit, None, block), left).product
+            block = orthonormal_against(product, known, rng)
+        product = source.run(MultiplyDual(right, limit, None, block), left).product
+        block = (block @ np.linalg.eigh(block.T @ product)[1])[:, ::-1][:, :extra]
+        left = source.map(partial(_with_zeros, extra), left)
+        source.run(AppendProducts(right, limit, block), left)
+        return source.low_rank(left, np.hstack([right, block.astype(right.dtype)]))
 
 
 class _Refit:
@@ -196,10 +233,15 @@ class _Refit:
         return sums
 
     def _prior(self) -> Array:
-        """σ²·m·(UᵀU)⁻¹, U being the rows that the next pass starts from."""
+        """σ²·m·(UᵀU)⁻¹, U being the rows that the next pass starts from.
+
+        A direction far below the others, as of a rank that is too high for data without noise, counts as
+        ``WEAKEST_DIRECTION`` of them, so that the inverse is positive in floating point too.
+        """
         gram = self.turn.T @ self.gram @ self.turn
-        floor = np.finfo(np.float64).eps * (float(np.trace(gram)) + np.finfo(np.float64).tiny)
-        return self.sigma**2 * self.source.shape[0] * np.linalg.inv(gram + floor * np.eye(len(gram)))
+        floor = WEAKEST_DIRECTION * (float(np.trace(gram)) + np.finfo(np.float64).tiny)
+        inverse = np.linalg.inv(0.5 * (gram + gram.T) + floor * np.eye(len(gram)))
+        return np.asarray(0.5 * self.sigma**2 * self.source.shape[0] * (inverse + inverse.T))
 
     def _learn_scales(self, sums: TrimmedSums) -> None:
         """How much larger the noise of each column is than most."""
@@ -238,3 +280,7 @@ class _Refit:
 
 def _first(count: int, columns: Array) -> Array:
     return np.ascontiguousarray(columns[:, :count])
+
+
+def _with_zeros(count: int, columns: Array) -> Array:
+    return np.hstack([columns, np.zeros((columns.shape[0], count), columns.dtype)])

@@ -1,16 +1,17 @@
-"""σ from a submatrix: fit it with more and more rank, until what is left is noise alone.
+"""The standard deviation σ of the noise, measured on a submatrix.
 
-A rung of the ladder is a robust fit of a given rank: L ← the leading part of L + clip(M − L, ±2σ), σ measured on the
-residual as it falls (alternating projections; nothing is shrunk). Then
+The submatrix is fitted robustly with rank 0, then with more and more rank, until the residual M − L looks like noise.
+Such a sequence of fits is called a ladder here, and one fit a rung. A rung repeats L ← the best approximation, of its
+rank, of L + clip(M − L, ±2σ), and measures σ on the residual as it falls; nothing is shrunk. How far to climb:
 
-- *the spectrum proposes*: singular values of the clipped residual above the norm that noise of these variances has
-  (:mod:`rankwolf.weights.edge`) are directions that are missing in L;
-- *prediction disposes*: a tenth of the entries is hidden from the fits. A rung that predicts them worse, by more than
-  chance, than the best one so far has begun to fit the noise and the outliers; with few columns the spectrum alone does
-  not notice.
+- *The spectrum proposes.* Singular values of the clipped residual that are longer than noise of these variances has
+  (:mod:`rankwolf.weights.edge`) belong to directions that L still lacks. The next rung has these as well.
+- *Prediction disposes.* A tenth of the entries is hidden from the fits. A rung that predicts them worse than the best
+  rung so far, by more than chance, has begun to fit noise and outliers. With few columns the spectrum does not show
+  that.
 
-The best rung is fitted once more to all entries, and the noise measured on what it leaves. Everything starts from a σ
-that is too large, the spread of the widest column, and comes down.
+The best rung is then fitted once more, to all entries, and σ is measured on its residual. The first σ is too large, the
+spread of the widest column, and every later one may only be smaller.
 """
 
 from __future__ import annotations
@@ -44,28 +45,29 @@ class DescentSettings:
     """How σ is found. The figures that chose them: ``python -m benchmarks auto_delta``."""
 
     sample_side: int = 400
-    """The submatrix: large enough for some tens of directions, small enough for a second."""
+    """Rows and columns of the submatrix, at most: enough for tens of directions, and a second's work."""
     least_noise: float = 1e-3
-    """σ is at least this fraction of the data's own spread: the weights of data without noise. The error of L is about
-    half of it, and a refit removes what is left."""
+    """σ is taken as at least this share of the data's spread, which decides the weights of data without noise: the
+    relative error of L is then about half of it, until a refit removes that too."""
     out_of_scale: float = 1e4
     """Single cells larger than so many spreads of the widest column are bounded (:mod:`rankwolf.data.bounded`)."""
     most_rank: float = 0.5
-    """Of the shorter side. Beyond, what is left is too little to measure anything on."""
+    """The highest rank of a rung, as a share of the shorter side: a residual of more would be too small to measure."""
     hidden: float = 0.1
     """The share of the entries that a rung has to predict."""
     standard_errors: float = 2.0
     """A rung is worse than another if it predicts worse by more than so many standard errors of the difference."""
     patience: int = 1
-    """Rungs that may be worse before the ladder ends: with few columns half of the directions predict nothing."""
+    """How many rungs in a row may be worse than the best before the ladder ends. With few columns, a direction may help
+    only together with the next one."""
     steps: int = 60
-    """Of alternating projections for one rung, at most."""
+    """The most steps of one rung."""
     fall: float = 0.7
-    """σ falls by this factor a step at most, so that L can follow."""
+    """In a step, σ becomes at most this factor smaller, so that L can follow."""
     settled: float = 0.03
-    """A rung is done when L moves by less than this share of the error that noise leaves in it anyway."""
+    """A rung ends when a step moves L by less than this share of the error that the noise leaves in L in any case."""
     measured_entries: int = 20_000
-    """Entries on which σ is measured while a rung is fitted; at its end all of them are."""
+    """σ is measured on about this many entries in every step, and on all of them at the end."""
 
 
 SETTINGS = DescentSettings()
@@ -77,9 +79,9 @@ def noise_weights(
     deadline: Deadline | None = None,
     settings: DescentSettings = SETTINGS,
 ) -> tuple[float, float]:
-    """(λ_L, λ_S) for ``delta="auto"``. One pass over the data, and work on a submatrix of at most 400 × 400.
+    """(λ_L, λ_S) for ``delta="auto"``. Cost: one pass over the data, and about a second on at most 400 × 400 entries.
 
-    Data without any spread (half of the entries are zero) tells nothing: the paper's rule is taken.
+    Where no column has any spread, because half of its entries are zero, there is no σ, and the paper's rule is taken.
     """
     noise = estimate_noise(source, rng, deadline, settings)
     if noise.sigma == 0.0:
@@ -93,9 +95,10 @@ def estimate_noise(
     deadline: Deadline | None = None,
     settings: DescentSettings = SETTINGS,
 ) -> Noise:
-    """σ and the outliers' share, from a random submatrix. BLAS keeps to one thread: the matrices are small.
+    """σ and the share of outliers, from a random submatrix. BLAS keeps to one thread: the matrices are small.
 
-    Single cells that are far out of scale are bounded in ``source`` from then on, at the cost of two more passes.
+    Where single cells are far out of scale, ``source`` shows them bounded from then on
+    (:mod:`rankwolf.data.bounded`), which costs two more passes.
     """
     with source.one_blas_thread():
         part = sample(source, rng, settings.sample_side)
@@ -115,9 +118,10 @@ def widest_column(data: Array) -> float:
 def noise_of_array(
     data: Array, deadline: Deadline | None = None, settings: DescentSettings = SETTINGS
 ) -> Noise:
-    """The same from a small array, NaN where nothing was observed. Rows and columns without an entry say nothing.
+    """σ and the share of outliers of a small array with NaN where nothing was observed.
 
-    When the ``deadline`` passes, the best rung so far has to do: its σ is rather too large.
+    Rows and columns without any entry are left out. When the ``deadline`` passes, the best rung so far is taken, whose
+    σ is rather too large.
     """
     seen = ~np.isnan(data)
     rows, columns = np.any(seen, axis=1), np.any(seen, axis=0)
@@ -131,7 +135,7 @@ def noise_of_array(
 
 @dataclass(frozen=True)
 class Rung:
-    """A fit L = L·V·Vᵀ of one rank, V orthonormal, and the σ at which it clips."""
+    """A fit L of one rank, its right singular space V (orthonormal columns), and the σ with which it was clipped."""
 
     low_rank: Array
     right: Array
@@ -139,7 +143,7 @@ class Rung:
 
 
 class Ladder:
-    """The fits of one array, from rank 0 up."""
+    """The fits of one array, of rank 0 and more."""
 
     def __init__(self, data: Array, settings: DescentSettings, deadline: Deadline) -> None:
         self.settings, self.deadline = settings, deadline
@@ -152,7 +156,7 @@ class Ladder:
         self.least = settings.least_noise * (spread(data[self.seen]) or self.widest)
 
     def noise(self) -> Noise:
-        """Climb, fit the best rung to all entries, measure what it leaves."""
+        """The noise beside the best rung, once that is fitted to all entries."""
         if self.widest == 0.0:
             return Noise(0.0, 0.0)
         best = self._climb()
@@ -161,7 +165,7 @@ class Ladder:
         return self._noise_beside(best, self.seen)
 
     def _climb(self) -> Rung:
-        """The rung that predicts best, of those that the spectrum proposes."""
+        """The rung that predicts best. From rank r, the next one has at most 2r + 1 directions."""
         m, n = self.data.shape
         most = int(self.settings.most_rank * min(m, n))
         rung = best = Rung(np.zeros((m, n)), np.zeros((n, 0)), self.widest)
@@ -187,7 +191,7 @@ class Ladder:
         return replace(noise_of_residual(residual, freedom, self.least), rank=rank)
 
     def _missing_directions(self, rung: Rung) -> Array:
-        """Right singular vectors of the clipped residual that are longer than noise is, the longest first."""
+        """Right singular vectors of the clipped residual, strongest first, whose singular values are above noise's."""
         noise = self._noise_beside(rung, self.shown)
         edge = weights_for_noise(noise, self.data.shape, float(np.mean(self.shown)))[0]
         limit = LIMIT_IN_SIGMAS * noise.sigma
@@ -199,7 +203,7 @@ class Ladder:
         return np.asarray(clipped.T @ vectors[:, long] if wide else vectors[:, long])
 
     def _fit(self, start: Rung, where: Array) -> Rung:
-        """Alternating projections with momentum, on the entries ``where``."""
+        """A rung of the rank of ``start``, from there, on the entries ``where``: alternating projections, momentum."""
         low_rank = point = start.low_rank
         right, sigma, momentum = start.right, start.sigma, Momentum()
         observed = int(np.count_nonzero(where))

@@ -1,13 +1,14 @@
-"""What noise is: its size in a residual, what counts as an outlier beside it, and the weights that belong to it.
+"""The weights that belong to a noise level, how that level is read from a residual, and what an outlier is.
 
-With M = L + S + E, E of standard deviation σ, the weights have to be just large enough to keep E and S out of L.
-λ_S = 2σ: what is further than 2σ from L pulls at it no more than what is 2σ away. Noise and outliers then enter the
-optimality conditions as G = clip(E + S, ±λ_S), a matrix of independent entries; singular directions as long as ‖G‖₂ are
-noise, and λ_L is set to it. Its norm follows from how its variances are spread over rows and columns
-(:mod:`rankwolf.weights.edge`): tables have columns that are noisier than others, the more so once they are scaled.
+Let M = L + S + E, E noise of standard deviation σ. The weights should be just large enough to keep E and S out of L:
 
-λ_S = 2σ is a weight, not a verdict: one in twenty entries of pure noise is beyond it, and so in S. An entry is *called*
-an outlier where it is further than ``OUTLIER_IN_SIGMAS``·σ from L.
+- λ_S = 2σ. An entry that is further than 2σ from L then pulls at L no more than one that is 2σ away.
+- λ_L = ‖G‖₂, G = clip(E + S, ±λ_S), which is how noise and outliers enter the optimality conditions. Directions that
+  are no longer than that may be noise. The norm follows from how the variances of G differ between rows and columns
+  (:mod:`rankwolf.weights.edge`); in tables they do, the more so once columns were scaled.
+
+λ_S is a weight, no verdict: one in twenty entries of pure noise is further than 2σ from L, and so in S. An entry is
+*called* an outlier where it is further than ``OUTLIER_IN_SIGMAS``·σ from L.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ Share = Callable[[float], float]
 LIMIT_IN_SIGMAS = 2.0
 # |M − L|/σ from which an entry is called an outlier: one in a thousand entries of Gaussian noise is beyond it.
 OUTLIER_IN_SIGMAS = 3.2905
-# While σ is measured, what is beyond so many σ is left out; of a Gaussian this share is.
+# While σ is measured, entries beyond this many σ are taken for outliers; so is this share of Gaussian noise.
 TRIM_IN_SIGMAS, TRIMMED = 3.0, 0.0027
-# Of what is beside L on the observed entries, this share at most is taken for the loss by shrinkage.
+# With missing entries, at most this share of the residual is put down to shrinkage: see weights_for_noise.
 MOST_LOSS = 0.5
-# Of the entries that a fit has not matched exactly, no larger share is taken for outliers.
+# The largest share of outliers, among the entries that a fit does not match exactly.
 MOST_OUTLIERS = 0.35
-# A fit may have matched more than this share of the entries whatever they were; σ is then not known any better.
+# The largest share of entries that a fit is taken to match exactly: of more, too little would be left to measure σ.
 MOST_FREEDOM = 0.75
 
 
@@ -42,9 +43,9 @@ MOST_FREEDOM = 0.75
 class Noise:
     """σ and the share of outliers among the observed entries.
 
-    ``rank`` is that of the L beside which they were measured, ``observed`` the share of the entries that were observed,
-    rows and columns without any left out. ``variances`` are those of an observed entry of clip(E + S, ±2σ), by rows and
-    columns; without them the noise is taken as even.
+    ``rank`` is the rank of the L whose residual was measured, ``observed`` the share of entries that were observed in
+    rows and columns that have any. ``variances`` are those of the observed entries of clip(E + S, ±2σ), by rows and
+    columns; None: the same everywhere.
     """
 
     sigma: float
@@ -54,7 +55,7 @@ class Noise:
     variances: Variances | None = None
 
     def blended(self, found: Noise, share: float) -> Noise:
-        """This noise and that of further rows, which are that ``share`` of all; of the same columns."""
+        """This noise together with what was ``found`` on further rows, a ``share`` of all rows by now."""
         mine, theirs = self.variances, found.variances
         return Noise(
             ((1.0 - share) * self.sigma**2 + share * found.sigma**2) ** 0.5,
@@ -68,11 +69,11 @@ class Noise:
 def weights_for_noise(
     noise: Noise, shape: tuple[float, float], observed_fraction: float
 ) -> tuple[float, float]:
-    """λ_S = 2σ, and λ_L = the spectral norm of the clipped noise and outliers on the observed entries.
+    """(λ_L, λ_S): λ_S = 2σ, and λ_L the spectral norm of clipped noise and outliers on the observed entries.
 
-    Where a share 1 − ρ is missing at random, the fit is λ_L/ρ too short in each of its r directions, and the observed
-    part of that loss looks like noise of variance r·(λ_L/ρ)²/(mn), beside the true one. λ_L has to keep it out of L as
-    well.
+    Where a share 1 − ρ of the entries is missing at random, shrinkage makes each of the r directions of the fit λ_L/ρ
+    too short. On the observed entries that loss looks like more noise, of variance r·(λ_L/ρ)²/(mn), which λ_L has to
+    keep out of L as well.
 
     >>> lambda_L, lambda_S = weights_for_noise(Noise(1.0, 0.05), (400, 100), 1.0)
     >>> round(lambda_L, 1), lambda_S
@@ -98,7 +99,7 @@ def clipped_variance(limit: float) -> float:
 
 
 def noise_of_residual(residual: Array, freedom: float, least: float = 0.0) -> Noise:
-    """What :func:`measure` finds, and the variances by rows and columns; NaN where nothing was observed."""
+    """What :func:`measure` finds in a matrix, NaN where nothing was observed, and its variances by rows and columns."""
     seen = ~np.isnan(residual)
     noise = measure(residual[seen], freedom, least)
     if noise.sigma == 0.0:
@@ -110,7 +111,7 @@ def noise_of_residual(residual: Array, freedom: float, least: float = 0.0) -> No
 
 
 def measure(residual: Array, freedom: float = 0.0, least: float = 0.0) -> Noise:
-    """σ and the share of outliers from a residual D = M − L: :func:`sigma_and_share` of the sorted |D|."""
+    """σ and the share of outliers of a residual D = M − L, by :func:`sigma_and_share`. Cost: |D| is sorted."""
     magnitudes = np.sort(np.abs(residual))
     size = magnitudes.size
     if size == 0:
@@ -124,19 +125,22 @@ def measure(residual: Array, freedom: float = 0.0, least: float = 0.0) -> Noise:
 
 
 def sigma_and_share(quantile: Quantile, beyond: Share, freedom: float, least: float = 0.0) -> Noise:
-    """σ from a quantile of |D|, outliers left out, and the share of outliers.
+    """σ and the share of outliers, from the distribution of |D|, D the residual of a fit.
 
     ``quantile(p)`` is the magnitude below which a share p of the entries lies, ``beyond(x)`` the share above x.
+    ``freedom`` is f, the free parameters of the fit over the number of entries (:func:`freedom_of`). σ is at least
+    ``least``.
 
-    A fit with a share f of free parameters can match a share f of the entries exactly, whatever they are; a robust fit
-    tends to, and least squares spreads the same loss over all entries, which have the variance (1 − f)σ² then. The
-    median of all residuals would be too small in the first case, and zero from f = ½ on. So the median is taken of
-    those beyond the smallest share f, as is usual for least absolute deviations, and compared with the same quantile
-    of Gaussian residuals.
+    σ is read from one quantile of |D|, the median of what is left when two groups are taken off:
 
-    σ is at least such that a share 0.35 of the entries that were not matched is beyond 3σ. Without that, σ would be
-    the noise of the quiet half of a table whose other half has much more (columns that are nearly constant), and all of
-    the other half would be outliers.
+    - *The smallest share f.* Such a fit can match a share f of the entries exactly, whatever they are, and a robust fit
+      tends to: the plain median would be too small, and 0 from f = ½ on. (Least squares takes the same loss from all
+      entries, whose variance is then (1 − f)σ².)
+    - *The outliers*, beyond 3σ. Their share and σ depend on each other and are found in turns.
+
+    At most 35 % of the entries that are not matched are called outliers, and σ is made large enough for that.
+    Otherwise, of a table in which half of the columns are nearly constant, σ would be the noise of that half, and the
+    other half all outliers.
     """
     freedom = min(freedom, MOST_FREEDOM)
     most = MOST_OUTLIERS * (1.0 - freedom)
@@ -153,7 +157,7 @@ def sigma_and_share(quantile: Quantile, beyond: Share, freedom: float, least: fl
 
 
 def spread(entries: Array) -> float:
-    """σ of entries around 0, from the median of their magnitudes; 0 of none."""
+    """The standard deviation of ``entries`` about 0, from the median of their magnitudes; 0 where there are none."""
     return float(np.median(np.abs(entries)) / scipy.special.ndtri(0.75)) if entries.size else 0.0
 
 
@@ -163,5 +167,5 @@ def freedom_of(rank: int, shape: tuple[int, int], observed: float) -> float:
 
 
 def _left_over(freedom: float) -> float:
-    """By how much noise shrinks in the residual of a fit."""
+    """The standard deviation of the residual over that of the noise, √(1 − f), for a fit by least squares."""
     return float((1.0 - min(freedom, MOST_FREEDOM)) ** 0.5)

@@ -1,4 +1,4 @@
-"""A submatrix small enough to be worked on at leisure, of a matrix wherever it lives."""
+"""A small random submatrix, in memory, of a matrix wherever that lives."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 from rankwolf.data import Source, SparseObserved, Sums, Task
 from rankwolf.ground.arrays import Array
 
-# Of a sparse matrix, the fullest submatrix must hold this share of its entries.
+# A sparse matrix whose fullest submatrix holds a smaller share of its entries says nothing about noise.
 LEAST_SHARE = 0.1
 
 
 @dataclass
 class SampledRows(Sums):
-    """Sampled rows, in their order."""
+    """The sampled parts of rows, in the order of the rows."""
 
     parts: list[Array] = field(default_factory=list)
 
 
 class SampleRows(Task[SampledRows]):
-    """Some columns of some rows. Rows: a mark, not zero on the rows that are wanted."""
+    """Some columns of some rows. The array beside the rows is one column, not zero where a row is wanted."""
 
     writes_rows = False
 
@@ -33,7 +33,7 @@ class SampleRows(Task[SampledRows]):
         return SampledRows()
 
     def visit(self, sums: SampledRows, tile: Array, *rows: Array) -> None:
-        """Copy what is wanted."""
+        """Copy the wanted columns of the wanted rows of this tile, as float64."""
         wanted = np.flatnonzero(rows[0][:, 0])
         if wanted.size:
             sums.parts.append(tile[np.ix_(wanted, self.columns)].astype(np.float64))

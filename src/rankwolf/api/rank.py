@@ -1,0 +1,111 @@
+"""``decompose(rank=r)``: L of a given rank."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rankwolf.api.walk import FIRST_DELTA, GRID_FACTOR, walk
+from rankwolf.data import Source
+from rankwolf.ground.complaints import RankwolfWarning
+from rankwolf.ground.deadline import Deadline, TimeUp
+from rankwolf.ground.low_rank import LowRank
+from rankwolf.problem import Penalized
+from rankwolf.result import Decomposition, Status
+from rankwolf.run.loop import solve
+from rankwolf.run.progress import Callback, Stopping
+from rankwolf.solvers import Solver
+from rankwolf.solvers.refit import extended
+from rankwolf.weights.descent import noise_weights
+from rankwolf.weights.edge import fluctuation
+
+
+@dataclass(frozen=True)
+class RankSettings:
+    """How a rank is looked for. The figures behind them: ``python -m benchmarks given_rank``."""
+
+    tol: float = 1e-2
+    """The relative gap of the convex fit: what follows is a refit."""
+    levels: int = 11
+    """Places on the path, where the noise cannot be measured: from δ = 0.1 to 1e-4."""
+
+
+SETTINGS = RankSettings()
+
+
+def at_rank(
+    source: Source,
+    rank: int,
+    solver: Solver[Any, Any],
+    rule: Stopping,
+    rng: np.random.Generator,
+    deadline: Deadline,
+    callback: Callback | None = None,
+    settings: RankSettings = SETTINGS,
+) -> Decomposition:
+    """L of this rank, not shrunk: a convex fit with the weights of the noise, refitted at the rank.
+
+    Of a fit with more directions the strongest are taken, to one with fewer the strongest of its residual are added
+    (:func:`rankwolf.solvers.refit.extended`). The problem with a given rank is not convex: this is a local answer. A
+    RankwolfWarning where fewer directions stand out from the noise. When the time is up, the convex fit is returned as
+    it is, whatever its rank, with status TIME_LIMIT.
+    """
+    rule = replace(rule, kind="gap", tol=settings.tol)
+    fit = _convex_fit(source, rank, solver, rule, rng, deadline, callback, settings)
+    try:
+        with deadline:
+            deadline.check()
+            found = replace(fit, low_rank=_of_rank(fit, source, rank, rng)).refit(keep_rank=True)
+    except TimeUp:
+        return replace(fit, status=Status.TIME_LIMIT, passes=source.passes, seconds=deadline.elapsed)
+    strong = _longer_than_noise(found, source)
+    if strong < rank:
+        warnings.warn(
+            f"rank={rank} was asked for, and the data has at most {strong} directions that stand out from its noise: "
+            "the others are noise. Give a smaller rank.",
+            RankwolfWarning,
+            stacklevel=4,
+        )
+    return replace(found, seconds=deadline.elapsed)
+
+
+def _convex_fit(
+    source: Source,
+    rank: int,
+    solver: Solver[Any, Any],
+    rule: Stopping,
+    rng: np.random.Generator,
+    deadline: Deadline,
+    callback: Callback | None,
+    settings: RankSettings,
+) -> Decomposition:
+    """With the weights of the noise; where that cannot be measured, the first place on the path that has the rank."""
+    try:
+        problem = Penalized(*noise_weights(source, rng, deadline))
+    except ValueError:  # a sparse matrix with few entries
+        deltas = FIRST_DELTA / GRID_FACTOR ** np.arange(settings.levels)
+        for _, fit, _ in walk(source, deltas, solver, rule, rng, deadline, callback):
+            if fit.low_rank.rank >= rank or fit.status is Status.CALLBACK:
+                break
+        return fit
+    return solve(problem, source, solver, rule, callback, rng, None, deadline)
+
+
+def _of_rank(fit: Decomposition, source: Source, rank: int, rng: np.random.Generator) -> LowRank:
+    """The L of the fit with directions left out or added."""
+    if fit.low_rank.rank >= rank:
+        return fit.low_rank.first(rank)
+    assert fit.lambdas is not None
+    low_rank = extended(source, source.as_solver_sees(fit.low_rank), fit.lambdas[1], rank, rng)
+    return source.as_user_sees(low_rank)
+
+
+def _longer_than_noise(fit: Decomposition, source: Source) -> int:
+    """How many singular values of L are above the norm of noise of its σ, seen through the observed entries."""
+    m, n = source.shape
+    assert fit.noise_scale is not None
+    edge = fit.noise_scale * (m**0.5 + n**0.5) * fluctuation((m, n)) / source.observed_fraction**0.5
+    return int(np.count_nonzero(fit.low_rank.s > edge))
