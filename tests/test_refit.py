@@ -14,7 +14,7 @@ from rankwolf.ground.low_rank import LowRank
 from rankwolf.passes import trimmed
 from rankwolf.passes.trimmed import BINS, FitTrimmed, Magnitudes, column_steps
 from rankwolf.solvers.refit import least_strength, refit
-from rankwolf.weights.noise import measure, sigma_and_share
+from rankwolf.weights.noise import leverages_of, measure, sigma_and_share
 
 
 def planted(seed, m, n, rank, sigma, outliers, missing):
@@ -69,6 +69,24 @@ def test_outliers_keep_their_size_and_noise_is_not_among_them():
     assert np.count_nonzero(sparse[good]) < 0.003 * np.count_nonzero(good)
     assert np.count_nonzero(sparse) == refitted.sparse.nonzeros
     assert not sparse[np.isnan(data)].any()
+
+
+@pytest.mark.parametrize("vector", [(1.0, 0.2, 0.1, 0.1), (1.0, 1.0, 1.0, 1.0), (1.0, 1.0, 0.1, 0.1)])
+def test_the_noise_beside_few_columns(vector):
+    """L matches most of a column along which it lies: with the same loss for all columns, σ came out as 0.87."""
+    rng = np.random.default_rng(15)
+    truth = 4.0 * np.outer(rng.standard_normal(2000), vector)
+    refitted = rw.decompose(truth + rng.standard_normal(truth.shape), rng=0).refit()
+    assert refitted.low_rank.rank == 1
+    assert refitted.noise_scale == pytest.approx(1.0, rel=0.06)
+    assert refitted.sparse.nonzeros <= 0.003 * truth.size
+
+
+def test_many_leverages_are_as_good_as_some_of_them():
+    right = np.linalg.qr(np.random.default_rng(16).standard_normal((1000, 3)))[0]
+    assert leverages_of(right, 0.2).size == 200
+    assert np.mean(leverages_of(right, 0.2)) == pytest.approx(0.2, rel=0.02)
+    assert np.mean(leverages_of(right[:100], 0.2)) == pytest.approx(0.2, rel=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -214,6 +232,13 @@ def test_a_row_that_was_never_fitted_is_not_given_up_as_all_outliers():
     u[7] = 0.0
     found = refit(InMemory(data, None, 1), LowRank(u[:, :2], s[:2], vt[:2]))
     assert error(found.low_rank, truth) < 1e-8
+
+
+@pytest.mark.parametrize("value", [9.96921e36, 3.4e38])
+def test_a_fill_value_of_single_precision_does_not_overflow(value):
+    data = planted(17, 150, 8, 2, 0.01, 0.0, 0.0)[0].astype(np.float32)
+    data[11, 2] = value
+    assert rw.RobustPCA(random_state=0).fit(data).outliers_[11, 2] == np.float32(value)
 
 
 @pytest.mark.parametrize("kept", [0.6, 1.0])

@@ -24,7 +24,7 @@ from rankwolf.ground.once import computed_once
 from rankwolf.oracles.nuclear import orthonormal_against
 from rankwolf.passes.dual import AppendProducts, MultiplyDual
 from rankwolf.passes.trimmed import FEW_ENTRIES, FitTrimmed, TrimmedSums, column_steps, noise_scales
-from rankwolf.weights.noise import OUTLIER_IN_SIGMAS, Noise, freedom_of, sigma_and_share
+from rankwolf.weights.noise import OUTLIER_IN_SIGMAS, Noise, freedom_of, leverages_of, sigma_and_share
 
 # Noise of a column over that of most: beyond, it is as if it were this.
 MOST_SCALE = 10.0
@@ -215,7 +215,8 @@ class _Refit:
     def _noise(self, sums: TrimmedSums) -> Noise:
         freedom = freedom_of(self.right.shape[1], self.source.shape, self.observed)
         magnitudes = sums.magnitudes
-        return sigma_and_share(magnitudes.quantile, magnitudes.beyond, freedom, self.least)
+        leverages = leverages_of(self.right, freedom)
+        return sigma_and_share(magnitudes.quantile, magnitudes.beyond, freedom, self.least, leverages)
 
     def _pass(self, limit: float, *, moves: bool = True) -> TrimmedSums:
         task = FitTrimmed(

@@ -40,6 +40,7 @@ from rankwolf.weights.noise import (
     OUTLIER_IN_SIGMAS,
     Noise,
     freedom_of,
+    leverages_of,
     measure,
     noise_of_residual,
     weights_for_noise,
@@ -476,7 +477,11 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         rest = residual(table.read_user(rows), *plain.factors())
         entries = observed_entries(rest)
         freedom = freedom_of(low_rank.rank, (m, n), m * max(entries.size / rows.size, 1.0))
-        noise = measure(entries, freedom) if is_sparse(rest) else noise_of_residual(rest, freedom)
+        leverages = leverages_of(np.asarray(low_rank.vt).T, freedom)
+        if is_sparse(rest):
+            noise = measure(entries, freedom, leverages=leverages)
+        else:
+            noise = noise_of_residual(rest, freedom, leverages=leverages)
         return replace(noise, rank=low_rank.rank)
 
 

@@ -35,6 +35,10 @@ TRIM_IN_SIGMAS, TRIMMED = 3.0, 0.0027
 MOST_LOSS = 0.5
 # The largest share of outliers, among the entries that a fit does not match exactly.
 MOST_OUTLIERS = 0.35
+# The largest leverage of a column: the residuals of one with more say nothing about σ.
+MOST_LEVERAGE = 0.98
+# Of more columns, so many quantiles of the leverages stand for them all.
+MOST_LEVERAGES = 200
 # The largest share of entries that a fit is taken to match exactly: of more, too little would be left to measure σ.
 MOST_FREEDOM = 0.75
 
@@ -98,19 +102,24 @@ def clipped_variance(limit: float) -> float:
     return inside - 2.0 * limit * density + limit**2 * (1.0 - inside)
 
 
-def noise_of_residual(residual: Array, freedom: float, least: float = 0.0) -> Noise:
+def noise_of_residual(
+    residual: Array, freedom: float, least: float = 0.0, leverages: Array | None = None
+) -> Noise:
     """What :func:`measure` finds in a matrix, NaN where nothing was observed, and its variances by rows and columns."""
     seen = ~np.isnan(residual)
-    noise = measure(residual[seen], freedom, least)
+    noise = measure(residual[seen], freedom, least, leverages)
     if noise.sigma == 0.0:
         return noise
-    limit = LIMIT_IN_SIGMAS * noise.sigma
-    clipped = np.clip(np.where(seen, residual, 0.0) / _left_over(freedom), -limit, limit)
+    share_left = _left_over(freedom)
+    limit = LIMIT_IN_SIGMAS * noise.sigma * share_left
+    clipped = np.clip(np.where(seen, residual, 0.0), -limit, limit) / share_left
     share = float(np.mean(seen))
     return replace(noise, observed=share, variances=Variances.of(clipped / share**0.5, least**2))
 
 
-def measure(residual: Array, freedom: float = 0.0, least: float = 0.0) -> Noise:
+def measure(
+    residual: Array, freedom: float = 0.0, least: float = 0.0, leverages: Array | None = None
+) -> Noise:
     """σ and the share of outliers of a residual D = M − L, by :func:`sigma_and_share`. Cost: |D| is sorted."""
     magnitudes = np.sort(np.abs(residual))
     size = magnitudes.size
@@ -121,21 +130,28 @@ def measure(residual: Array, freedom: float = 0.0, least: float = 0.0) -> Noise:
         lambda value: 1.0 - int(np.searchsorted(magnitudes, value)) / size,
         freedom,
         least,
+        leverages,
     )
 
 
-def sigma_and_share(quantile: Quantile, beyond: Share, freedom: float, least: float = 0.0) -> Noise:
+def sigma_and_share(
+    quantile: Quantile,
+    beyond: Share,
+    freedom: float,
+    least: float = 0.0,
+    leverages: Array | None = None,
+) -> Noise:
     """σ and the share of outliers, from the distribution of |D|, D the residual of a fit.
 
     ``quantile(p)`` is the magnitude below which a share p of the entries lies, ``beyond(x)`` the share above x.
     ``freedom`` is f, the free parameters of the fit over the number of entries (:func:`freedom_of`). σ is at least
-    ``least``.
+    ``least``. ``leverages`` h, of mean f (:func:`leverages_of`): the residuals of column j have the variance
+    (1 − h_j)σ². Without them each has (1 − f)σ².
 
     σ is read from one quantile of |D|, the median of what is left when two groups are taken off:
 
     - *The smallest share f.* Such a fit can match a share f of the entries exactly, whatever they are, and a robust fit
-      tends to: the plain median would be too small, and 0 from f = ½ on. (Least squares takes the same loss from all
-      entries, whose variance is then (1 − f)σ².)
+      tends to: the plain median would be too small, and 0 from f = ½ on.
     - *The outliers*, beyond 3σ. Their share and σ depend on each other and are found in turns.
 
     At most 35 % of the entries that are not matched are called outliers, and σ is made large enough for that.
@@ -143,17 +159,45 @@ def sigma_and_share(quantile: Quantile, beyond: Share, freedom: float, least: fl
     other half all outliers.
     """
     freedom = min(freedom, MOST_FREEDOM)
+    deviations = np.sqrt(1.0 - (np.array([freedom]) if leverages is None else leverages))
+    typical = _left_over(freedom)
     most = MOST_OUTLIERS * (1.0 - freedom)
-    least = max(least * _left_over(freedom), quantile(1.0 - most) / TRIM_IN_SIGMAS)
+    least = max(least, quantile(1.0 - most) / (TRIM_IN_SIGMAS * typical))
     sigma, share = -1.0, 0.0
     for _ in range(20):
         level = 0.5 * (1.0 + freedom - share)
-        expected = float(scipy.special.ndtri(0.5 + 0.5 * level / (1.0 - share)))
-        last, sigma = sigma, max(quantile(level) / expected, least)
+        last, sigma = sigma, max(quantile(level) / _quantile_of(deviations, level / (1.0 - share)), least)
         if sigma in (0.0, last):
             break
-        share = min(max(beyond(TRIM_IN_SIGMAS * sigma) - TRIMMED, 0.0), most)
-    return Noise(sigma / _left_over(freedom), share)
+        share = min(max(beyond(TRIM_IN_SIGMAS * typical * sigma) - TRIMMED, 0.0), most)
+    return Noise(sigma, share)
+
+
+def _quantile_of(deviations: Array, level: float) -> float:
+    """The magnitude below which this share of Gaussian numbers lies, as many of each of these standard deviations."""
+    low, high = (
+        float(extreme) * float(scipy.special.ndtri(0.5 + 0.5 * level))
+        for extreme in (np.min(deviations), np.max(deviations))
+    )
+    for _ in range(40 if high > low else 0):
+        middle = 0.5 * (low + high)
+        if float(np.mean(scipy.special.erf(middle / (2.0**0.5 * deviations)))) < level:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def leverages_of(right: Array, freedom: float) -> Array:
+    """h of the columns, of mean ``freedom`` at most, beside an L whose right singular space is ``right``, orthonormal.
+
+    A row that is fitted to its n entries by least squares matches entry j by the share ‖v_j‖² whatever it is.
+    """
+    squares = np.sum(np.square(right, dtype=np.float64), axis=1)
+    mean = max(float(np.mean(squares)), np.finfo(np.float64).tiny)
+    if squares.size > MOST_LEVERAGES:
+        squares = np.quantile(squares, (np.arange(MOST_LEVERAGES) + 0.5) / MOST_LEVERAGES)
+    return np.asarray(np.minimum(freedom * squares / mean, MOST_LEVERAGE))
 
 
 def spread(entries: Array) -> float:
