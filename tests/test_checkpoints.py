@@ -317,7 +317,7 @@ def test_commands_keep_the_checkpoint_and_go_on(number, tmp_path):
     assert path.exists()
     refused = subprocess.run(words, capture_output=True, text=True, check=False)
     assert refused.returncode == 2 and "--resume" in refused.stderr and refused.stderr.count("\n") == 1
-    end = ("-o", tmp_path / "out", "--max-seconds", 3)
+    end = ("-o", tmp_path / "out", "--max-seconds", 1)
     done = subprocess.run(
         command("decompose", *options, *end, *kept, "--resume"), capture_output=True, text=True, check=False
     )

@@ -148,7 +148,7 @@ def test_debug_variable_shows_the_traceback(tmp_path):
 def test_signals_end_a_run_quickly_and_leave_nothing(number, code, word, tmp_path):
     # Python ignores SIGINT where its parent does, as test runners in the background do.
     process = rankwolf_process(
-        "demo", "--frames", "2000", cwd=tmp_path,
+        "demo", "--frames", "800", cwd=tmp_path,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
     assert process.stdout is not None

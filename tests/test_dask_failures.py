@@ -31,12 +31,12 @@ def test_a_killed_worker_costs_time_and_not_the_result():
         distributed.Client(cluster, timeout=120) as client,
     ):
         for method in ("hybrid", "fw-t", "fista"):
-            options = settings(method) | {"tol": 0.0, "max_iter": 12}
+            options = settings(method) | {"tol": 0.0, "max_iter": 9}
             calm = rw.decompose(X, **options)
             killed = []
 
             def kill(record, killed=killed):
-                if record.iteration == 7:
+                if record.iteration == 5:
                     killed.extend(list(client.run(os.getpid).values())[:1])
                     threading.Timer(0.03, os.kill, (killed[0], signal.SIGKILL)).start()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from functools import cache
 
 import numpy as np
 import pytest
@@ -119,6 +120,11 @@ def test_a_small_loss_is_a_warning_and_strict_makes_it_an_error(tmp_path, capsys
     assert not (tmp_path / "strict").exists()
 
 
+@cache
+def noisy_frames():
+    return Scene(n_frames=100, noise=12.0).render().frames
+
+
 @pytest.fixture
 def mounted(tmp_path):
     """Mounts a small tmpfs; unmounted afterwards."""
@@ -143,8 +149,8 @@ def mounted(tmp_path):
     "words", [["--format", "mp4"], ["--format", "ffv1"], ["--format", "png"], ["--max-memory", "1MB"]]
 )
 def test_a_full_disk(mounted, tmp_path, capfd, words):
-    """300 frames of 160 × 120 are 5.8 MB; the disk has room for some of the results and not for all."""
-    np.save(tmp_path / "long.npy", Scene(n_frames=300, noise=12.0).render().frames)
+    """100 frames of 160 × 120 are 1.9 MB; the disk has room for some of the results and not for all."""
+    np.save(tmp_path / "long.npy", noisy_frames())
     place = mounted("size=100k")
     assert run(tmp_path / "long.npy", "-o", place / "out", "--quiet", "--max-seconds", 1, *words) == 2
     error = capfd.readouterr().err.strip().splitlines()

@@ -37,7 +37,7 @@ from rankwolf.weights import descent, edge, noise
 
 NONE = "as it is"
 # Of the settings classes, and of modules, each with the modules that have its name: (name, smaller, larger).
-OF_DESCENT = (
+OF_DESCENT: tuple[tuple[str, float, float], ...] = (
     ("least_noise", 3e-4, 3e-3),
     ("most_rank", 0.35, 0.65),
     ("hidden", 0.05, 0.2),
@@ -55,7 +55,7 @@ OF_NOISE: tuple[tuple[tuple[Any, ...], str, float, float], ...] = (
     ((edge,), "CERTAINTY", 1.0, 3.0),
     ((edge,), "MOST_QUANTILE", 0.94, 0.99),
 )
-OF_REFIT = (
+OF_REFIT: tuple[tuple[str, float, float], ...] = (
     ("settled", 0.005, 0.05),
     ("patience", 3, 10),
     ("fall", 0.3, 0.7),
@@ -77,6 +77,10 @@ def changed(modules: tuple[Any, ...], name: str, value: float) -> Iterator[None]
         yield
 
 
+def with_value(settings: Any, name: str, value: float) -> Any:
+    return replace(settings, **{name: value})
+
+
 def of_auto(case: Case, settings: descent.DescentSettings = descent.SETTINGS) -> tuple[rw.Decomposition, Any]:
     source = open_source(case.data, None, 1)
     weights = descent.noise_weights(source, np.random.default_rng(0), settings=settings)
@@ -90,7 +94,7 @@ def errors_of_auto(case: Case) -> Iterator[tuple[str, float]]:
     yield NONE, error()
     for name, *values in OF_DESCENT:
         for value in values:
-            yield f"{name} = {value:g}", error(replace(descent.SETTINGS, **{str(name): value}))
+            yield f"{name} = {value:g}", error(with_value(descent.SETTINGS, name, value))
     for modules, name, *others in OF_NOISE:
         for value in others:
             with changed(modules, name, value):
@@ -109,7 +113,7 @@ def errors_of_refit(case: Case) -> Iterator[tuple[str, float]]:
     yield NONE, error()
     for name, *values in OF_REFIT:
         for value in values:
-            yield f"{name} = {value:g}", error(replace(refitting.DEFAULT, **{str(name): value}))
+            yield f"{name} = {value:g}", error(with_value(refitting.DEFAULT, name, value))
     for modules, name, *others in OF_TRIMMING:
         for value in others:
             with changed(modules, name, value):
