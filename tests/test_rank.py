@@ -50,7 +50,11 @@ def test_any_rank_is_met(rank):
     """Also below and above the true one, and with missing entries."""
     _, _, X = matrix(0.5)
     X[np.random.default_rng(1).random(X.shape) < 0.2] = np.nan
-    with pytest.warns(rw.RankwolfWarning, match=f"rank={rank} was asked for") if rank > 4 else nullcontext():
+    with (
+        pytest.warns(rw.RankwolfWarning, match=f"rank {rank}, of which at most")
+        if rank > 4
+        else nullcontext()
+    ):
         assert rw.decompose(X, rank=rank, rng=0).low_rank.rank == rank
 
 
@@ -59,7 +63,7 @@ def test_few_columns(columns, true, rank):
     """Down the path, where λ_S falls with λ_L, the rank fell again, and 3 directions came where 8 were asked for."""
     truth, _, X = matrix(0.2, true, (400, columns), 0.03)
     exact = error(rw.decompose(X, rank=true, rng=0), truth)
-    with pytest.warns(rw.RankwolfWarning, match=f"rank={rank} was asked for"):
+    with pytest.warns(rw.RankwolfWarning, match=f"rank {rank}, of which at most {true} directions"):
         fit = rw.decompose(X, rank=rank, rng=0)
     assert fit.low_rank.rank == rank
     assert exact < error(fit, truth) < 3.0 * exact
@@ -69,9 +73,7 @@ def test_few_columns(columns, true, rank):
 def test_fewer_directions_than_asked_for_are_said(shape, rank):
     """Without noise, a row was held back by an inverse that rounding had made negative: a LinAlgError."""
     truth, _, X = matrix(0.0, shape=shape, outliers=0.05)
-    with pytest.warns(
-        rw.RankwolfWarning, match=f"rank={rank} was asked for, and the data has at most 4 directions"
-    ):
+    with pytest.warns(rw.RankwolfWarning, match="of which at most 4 directions"):
         fit = rw.decompose(X, rank=rank, rng=0)
     assert error(fit, truth) < 1e-10
     assert fit.passes < 200
@@ -145,7 +147,10 @@ def test_the_command(tmp_path, capsys):
     words = ["decompose", str(tmp_path / "x.npy"), "-o", str(tmp_path / "out"), "--rank", "4", "--seed", "0"]
     assert main(words) == 0
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["rank"] == 4
-    assert "outliers beside noise" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "outliers beside noise" in said.out and "stand out" not in said.err
+    assert main([*words[:-3], "7", "--force", "--seed", "0"]) == 0
+    assert "directions stand out from the noise" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main([*words, "--force", "--radii", "1", "1"])
     assert "not allowed with argument --rank" in capsys.readouterr().err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 
 from rankwolf.api.walk import FIRST_DELTA, GRID_FACTOR, walk
 from rankwolf.data import Source
-from rankwolf.ground.complaints import RankwolfWarning
 from rankwolf.ground.deadline import Deadline, TimeUp
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.problem import Penalized
@@ -20,7 +18,6 @@ from rankwolf.run.progress import Callback, Stopping
 from rankwolf.solvers import Solver
 from rankwolf.solvers.refit import extended
 from rankwolf.weights.descent import noise_weights
-from rankwolf.weights.edge import fluctuation
 
 
 @dataclass(frozen=True)
@@ -49,9 +46,8 @@ def at_rank(
     """L of this rank, not shrunk: a convex fit with the weights of the noise, refitted at the rank.
 
     Of a fit with more directions the strongest are taken, to one with fewer the strongest of its residual are added
-    (:func:`rankwolf.solvers.refit.extended`). The problem with a given rank is not convex: this is a local answer. A
-    RankwolfWarning where fewer directions stand out from the noise. When the time is up, the convex fit is returned as
-    it is, whatever its rank, with status TIME_LIMIT.
+    (:func:`rankwolf.solvers.refit.extended`). The problem with a given rank is not convex: this is a local answer. When
+    the time is up, the convex fit is returned as it is, whatever its rank, with status TIME_LIMIT.
     """
     rule = replace(rule, kind="gap", tol=settings.tol)
     fit = _convex_fit(source, rank, solver, rule, rng, deadline, callback, settings)
@@ -61,14 +57,6 @@ def at_rank(
             found = replace(fit, low_rank=_of_rank(fit, source, rank, rng)).refit(keep_rank=True)
     except TimeUp:
         return replace(fit, status=Status.TIME_LIMIT, passes=source.passes, seconds=deadline.elapsed)
-    strong = _longer_than_noise(found, source)
-    if strong < rank:
-        warnings.warn(
-            f"rank={rank} was asked for, and the data has at most {strong} directions that stand out from its noise: "
-            "the others are noise. Give a smaller rank.",
-            RankwolfWarning,
-            stacklevel=4,
-        )
     return replace(found, seconds=deadline.elapsed)
 
 
@@ -101,11 +89,3 @@ def _of_rank(fit: Decomposition, source: Source, rank: int, rng: np.random.Gener
     assert fit.lambdas is not None
     low_rank = extended(source, source.as_solver_sees(fit.low_rank), fit.lambdas[1], rank, rng)
     return source.as_user_sees(low_rank)
-
-
-def _longer_than_noise(fit: Decomposition, source: Source) -> int:
-    """How many singular values of L are above the norm of noise of its σ, seen through the observed entries."""
-    m, n = source.shape
-    assert fit.noise_scale is not None
-    edge = fit.noise_scale * (m**0.5 + n**0.5) * fluctuation((m, n)) / source.observed_fraction**0.5
-    return int(np.count_nonzero(fit.low_rank.s > edge))

@@ -7,8 +7,11 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec
 
+import numpy as np
+
 from rankwolf.ground.complaints import RankwolfWarning
 from rankwolf.result.decomposition import Decomposition, Status
+from rankwolf.weights.edge import fluctuation
 
 # A table with fewer columns may well need half of them.
 DOUBTFUL_SIDE = 20
@@ -55,6 +58,12 @@ def doubts_of_parts(fit: Decomposition) -> list[str]:
             f"The low-rank part has rank {rank} of at most {most}, so most of it is noise: the weights are too small "
             f"for this data. Give {larger} {what}."
         )
+    strong = _longer_than_noise(fit)
+    if strong < rank:
+        found.append(
+            f"The low-rank part has rank {rank}, of which at most {strong} directions stand out from the noise: the "
+            "others are noise. Give a smaller rank."
+        )
     if fit.sparse.nonzeros == 0 and fit.status is not Status.REFITTED:
         found.append(
             f"The sparse part is zero: no entry is further from the low-rank part than λ_S. If there are outliers, "
@@ -66,6 +75,18 @@ def doubts_of_parts(fit: Decomposition) -> list[str]:
             f"{larger} {what}."
         )
     return found
+
+
+def _longer_than_noise(fit: Decomposition) -> int:
+    """How many singular values of a refitted L are above what noise of its σ has, seen through the observed entries.
+
+    Of a fit with weights, all: λ_L saw to it.
+    """
+    if fit.status is not Status.REFITTED or fit.noise_scale is None or fit.source is None:
+        return fit.low_rank.rank
+    m, n = fit.low_rank.shape
+    edge = fit.noise_scale * (m**0.5 + n**0.5) * fluctuation((m, n)) / fit.source.observed_fraction**0.5
+    return int(np.count_nonzero(fit.low_rank.s > edge))
 
 
 _REMEDIES = {

@@ -71,7 +71,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     Parameters
     ----------
     n_components : int, float or None
-        None: all components that the fit finds. A whole number: at most this many. A share such as 0.9: as few as
+        None: all components that the fit finds. A whole number: at most this many, the strongest; no component of noise
+        is added to reach it (:func:`rankwolf.decompose` with ``rank=`` does that). A share such as 0.9: as few as
         explain that much of the variance.
     delta : "auto" or float
         How much is called noise: ``"auto"`` measures the noise in X and sets both weights from it; a number is δ of the
