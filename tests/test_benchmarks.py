@@ -22,8 +22,7 @@ from benchmarks.speed import against_the_limit
 @pytest.fixture(scope="module")
 def small():
     matrix, weights = agreement.problem(40, 24, 0.7, seed=3)
-    with pytest.warns(rw.RankwolfWarning):
-        fit = rw.decompose(matrix, lambdas=weights, method="fista", tol=1e-9, max_iter=20_000, rng=0)
+    fit = rw.decompose(matrix, lambdas=weights, method="fista", tol=1e-9, max_iter=20_000, rng=0)
     return matrix, weights, fit
 
 
