@@ -135,6 +135,7 @@ def test_arrays_that_do_not_fit_together_are_not_computed_with(method, change, t
     assert any("checkpoint" in words for words in said)
 
 
+@pytest.mark.doubts("iteration limit")
 def test_a_description_that_would_fill_the_memory_is_refused_unread(tmp_path):
     """Before, 71 kB became 1.7 GB of empty lists."""
     path = tmp_path / "run.checkpoint"
@@ -146,6 +147,7 @@ def test_a_description_that_would_fill_the_memory_is_refused_unread(tmp_path):
         run("hybrid", {"delta": 1e-2}, path, max_iter=5, resume=True)
 
 
+@pytest.mark.doubts("iteration limit")
 def test_an_error_of_the_users_own_stays_what_it_is(tmp_path):
     """Only what the state makes of the arithmetic is blamed on the file."""
     path = tmp_path / "run.checkpoint"
