@@ -1,15 +1,23 @@
-"""Changes to a file: of bytes anywhere, and inside the containers that checksums would protect from them."""
+"""Changes to a file: of bytes anywhere, and inside the containers that checksums would protect from them.
+
+A change of bytes seldom leaves JSON or a header of NumPy whole, so that what comes behind them is hardly tried. Numbers
+of JSON, and shapes and types of arrays, are therefore changed as such, too.
+"""
 
 from __future__ import annotations
 
 import gzip
 import io
+import json
 import struct
 import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
+
+import numpy as np
 
 EDGES = (0, 1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 63, 64, 100, 127, 128, 129, 254, 255)
 WIDE = (
@@ -33,9 +41,17 @@ WORDS = (
 )  # fmt: skip
 
 
+NUMBERS: tuple[Any, ...] = (
+    0, 1, -1, 0.5, 1e-320, 1e20, 1e59, 1e155, 1e308, float("inf"), float("nan"), 2**31, 2**63, 10**30, 10**400, True,
+    None, "x", [], {},
+)  # fmt: skip
+
+
 def mutated(path: Path, rng: Random) -> bytes:
     """The bytes of a file with a few changes; for most zip files inside one of the members."""
     content = path.read_bytes()
+    if content.startswith((b"{", b"\x93NUMPY")) and rng.random() < 0.5:
+        return restructured(content, rng)
     if content.startswith(b"PK") and rng.random() < 0.8:
         return _zip(content, rng)
     if content.startswith(b"MATLAB 5") and rng.random() < 0.6:
@@ -122,6 +138,62 @@ CHANGES: tuple[Callable[[bytearray, Random], None], ...] = (
 )  # fmt: skip
 
 
+def restructured(content: bytes, rng: Random) -> bytes:
+    """Other values in JSON, or another shape or type of an array; other bytes, where it is neither."""
+    if content.startswith(b"{"):
+        return _json(content, rng)
+    if content.startswith(b"\x93NUMPY"):
+        return _array(content, rng)
+    return change(content, rng)
+
+
+def _json(content: bytes, rng: Random) -> bytes:
+    try:
+        top = json.loads(content)
+    except ValueError:
+        return change(content, rng)
+    places: list[tuple[Any, Any]] = []
+
+    def walk(node: Any) -> None:
+        for key, inner in node.items() if isinstance(node, dict) else enumerate(node):
+            places.append((node, key))
+            if isinstance(inner, dict | list):
+                walk(inner)
+
+    walk(top)
+    for _ in range(rng.choice((1, 1, 1, 2))):
+        if places:
+            node, key = rng.choice(places)
+            node[key] = rng.choice(NUMBERS)
+    return json.dumps(top).encode()
+
+
+def _array(content: bytes, rng: Random) -> bytes:
+    array = np.load(io.BytesIO(content), allow_pickle=False)
+    if not array.ndim:
+        words = array.item()
+        kept = isinstance(words, str) and words.startswith("{")
+        array = np.array(_json(words.encode(), rng).decode()) if kept else array[None]
+    else:
+        numeric = array.dtype.kind in "biuf"
+        with np.errstate(all="ignore"):
+            array = rng.choice(SHAPES if not numeric or rng.random() < 0.5 else VALUES)(array)
+    made = io.BytesIO()
+    np.save(made, array)
+    return made.getvalue()
+
+
+SHAPES: tuple[Callable[[Any], Any], ...] = (
+    lambda a: a[:-1], lambda a: a[:0], lambda a: a[..., :-1], lambda a: a.T, lambda a: a[None], lambda a: a.ravel(),
+    lambda a: np.concatenate([a, a]), lambda a: a[..., :0],
+)  # fmt: skip
+VALUES: tuple[Callable[[Any], Any], ...] = (
+    lambda a: a * 1e59, lambda a: a * np.nan, lambda a: 0 * a, lambda a: -a.astype(float), lambda a: a.astype(complex),
+    lambda a: a.astype(np.float16), lambda a: a.astype(np.int32), lambda a: a.astype("U9"), lambda a: a * np.inf,
+    lambda a: a.astype(">f8"), lambda a: a.astype(np.longdouble), lambda a: a.astype(np.uint64),
+)  # fmt: skip
+
+
 def _zip(content: bytes, rng: Random) -> bytes:
     """A member is changed and put back with a checksum that fits."""
     made = io.BytesIO()
@@ -132,7 +204,8 @@ def _zip(content: bytes, rng: Random) -> bytes:
             if name == chosen and rng.random() < 0.05:
                 continue
             member = old.read(name)
-            new.writestr(name, change(member, rng) if name == chosen else member)
+            altered = restructured if rng.random() < 0.5 else change
+            new.writestr(name, altered(member, rng) if name == chosen else member)
     return made.getvalue()
 
 
