@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import rankwolf as rw
 from rankwolf.data import OnDisk, as_stored, raw_chunks
+from rankwolf.data import stored as stored_module
 from rankwolf.data.raw_chunks import Buffers, RawChunks, is_raw
 from rankwolf.data.stored import Dataset
 
@@ -242,6 +243,38 @@ def test_reading_takes_what_it_says(compressors, tmp_path):
     finally:
         tracemalloc.stop()
     assert most <= (1.0 + stored.overhead) * block.nbytes + 2**18
+
+
+def test_a_thin_part_of_many_chunks_is_read_by_a_few_of_them(tmp_path):
+    """Before, Zarr had ten chunks in memory at a time for one row of the sparse part."""
+    data = numbers((100, 40_000), "float32")
+    stored = as_stored(store(tmp_path / "x", data, chunks=(400, 2000), compressors="auto"))
+    stored.read(slice(0, 1), slice(0, 10))
+    tracemalloc.start()
+    try:
+        row = stored.read(slice(3, 4), slice(0, 40_000))
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(row, data[3:4])
+    assert most <= 2.5 * stored_module.DECODED_BYTES
+
+
+@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(shape=st.tuples(sides, sides), chunks=st.tuples(sides, sides), start=st.tuples(sides, sides),
+       stop=st.tuples(sides, sides), most=st.sampled_from([1, 40, 400]))  # fmt: skip
+def test_parts_of_few_chunks_at_a_time_are_the_whole(tmp_path, shape, chunks, start, stop, most):
+    data = numbers(shape, "uint8")
+    stored = as_stored(store(tmp_path / "x", data, chunks=chunks, compressors="auto"))
+    (top, bottom), (left, right) = (
+        sorted((min(a, side) - 1, min(b, side))) for a, b, side in zip(start, stop, shape, strict=True)
+    )
+    bottom, right = max(bottom, top + 1), max(right, left + 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stored_module, "DECODED_BYTES", most)
+        np.testing.assert_array_equal(
+            stored.read(slice(top, bottom), slice(left, right)), data[top:bottom, left:right]
+        )
 
 
 LIMITED = """

@@ -24,6 +24,8 @@ from rankwolf.ground.arrays import Array
 
 # Pieces of a file that are read at about the speed of the disk even where they do not follow each other.
 PIECE_BYTES = 64 * 1024
+# Of chunks of which little is wanted, at a time.
+DECODED_BYTES = 8 * 2**20
 # Long enough for a disk to be at its best, short enough for two seconds to end a run on a slow one.
 PORTION_BYTES = 32 * 2**20
 
@@ -185,7 +187,27 @@ class Dataset(Stored):
             raise ValueError(f"The matrix on the disk is damaged at {place}: {error}") from error
 
     def _block(self, rows: slice, columns: slice) -> Array:
-        return np.asarray(self._dataset[rows, columns])
+        """All at once; a thin part of many chunks by a few of them at a time: Zarr decodes as many as it can."""
+        chunk = self._chunks or (1, 1)
+        first = [part.start // side for part, side in zip((rows, columns), chunk, strict=True)]
+        count = [
+            -(-part.stop // side) - at for part, side, at in zip((rows, columns), chunk, first, strict=True)
+        ]
+        decoded, wanted = prod(chunk) * prod(count), (rows.stop - rows.start) * (columns.stop - columns.start)
+        if decoded <= 2 * wanted or decoded * self.dtype.itemsize <= DECODED_BYTES:
+            return np.asarray(self._dataset[rows, columns])
+        axis = int(count[1] > count[0])
+        line = chunk[axis] * max(1, int(DECODED_BYTES // (decoded // count[axis] * self.dtype.itemsize)))
+        along = (rows, columns)[axis]
+        block = np.empty((rows.stop - rows.start, columns.stop - columns.start), self.dtype)
+        for start in range(first[axis] * chunk[axis], along.stop, line):
+            part = slice(max(start, along.start), min(start + line, along.stop))
+            here = slice(part.start - along.start, part.stop - along.start)
+            if axis:
+                block[:, here] = self._dataset[rows, part]
+            else:
+                block[here] = self._dataset[part, columns]
+        return block
 
     def __reduce__(self) -> Any:
         if self._place is None:  # in memory: its numbers are all there is
