@@ -244,11 +244,31 @@ def test_a_spreadsheet_does_not_grow_without_end(tmp_path):
     laughs = b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "ha">]><worksheet>&a;</worksheet>'
     with pytest.raises(ValueError, match="declares a document type"):
         read_matrix(workbook(tmp_path, sheet1=laughs))
+    hidden = laughs.replace(b"<!DOCTYPE", b"<!--" + b"x" * 9000 + b"--><!DOCTYPE")
+    with pytest.raises(ValueError, match="declares a document type"):
+        read_matrix(workbook(tmp_path, sheet1=hidden))
     far = b'<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
     sheet = b'<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
     rows = b"".join(far.replace(b"1048576", str(k).encode()) for k in range(1, 3000))
     with pytest.raises(ValueError, match=r"exhaust memory|of memory"):
         read_matrix(workbook(tmp_path, sheet1=sheet + rows + b"</sheetData></worksheet>"))
+
+
+def test_parts_of_a_spreadsheet_count_whatever_their_names_are(tmp_path):
+    """Before, words in a part that was not called .xml were read without a limit: one megabyte took minutes."""
+    path = workbook(tmp_path)
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    types = parts["[Content_Types].xml"].replace(
+        b"</Types>", f'<Override PartName="/xl/words.dat" ContentType="{kind}"/></Types>'.encode()
+    )
+    words = b"<si><t>a</t></si>" * 3_000_000
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, part in {**parts, "[Content_Types].xml": types, "xl/words.dat": words}.items():
+            archive.writestr(name, part)
+    with pytest.raises(ValueError, match="made to exhaust memory"):
+        read_matrix(path)
 
 
 def feather(**settings):

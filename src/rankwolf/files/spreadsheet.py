@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from numbers import Real
-from typing import Any
+from typing import IO, Any
+from xml.parsers import expat
 
 import numpy as np
 
@@ -31,8 +33,10 @@ from rankwolf.ground.extras import needed
 MOST_ROWS_WRITTEN, MOST_COLUMNS_WRITTEN = 1_048_576, 16_384
 # Bytes of memory that a cell takes as a Python object, while a sheet is read.
 CELL_BYTES = 64
-# A text type declaration stands before everything else in a part.
-PROLOGUE = 4096
+# Bytes of memory that a byte of XML takes: <si><t>a</t></si> is a string in a list.
+XML_GROWTH = 4
+# Bytes of a part that are looked at at a time, until its first element.
+PIECE = 4096
 
 
 def read_xlsx(address: Address, budget: Budget, options: TableOptions) -> LabelledMatrix:
@@ -63,19 +67,33 @@ def read_xlsx(address: Address, budget: Budget, options: TableOptions) -> Labell
 
 
 def _check_parts(address: Address, budget: Budget) -> None:
-    """Sizes of all parts before the first is inflated; no declaration of entities, which could grow without end."""
+    """Sizes of all parts before the first is inflated; no declaration of entities, which could grow without end.
+
+    Every part counts, whatever its name: which of them are sheets or words is written in the file itself.
+    """
     with zipfile.ZipFile(address.path) as archive:
         parts = archive.infolist()
         if any(part.compress_type not in COMPRESSIONS for part in parts):
             raise address.bad("a part of it is compressed in a way that is not known.")
-        sizes = [part.file_size for part in parts if part.filename.endswith((".xml", ".rels"))]
         # Text of XML becomes objects of several times its size.
-        budget.check(address, 4 * sum(sizes), max(address.path.stat().st_size, 1))
+        total = XML_GROWTH * sum(part.file_size for part in parts)
+        budget.check(address, total, max(address.path.stat().st_size, 1))
         for part in parts:
-            if part.filename.endswith((".xml", ".rels")):
-                with archive.open(part) as file:
-                    if b"<!DOCTYPE" in file.read(PROLOGUE).upper().replace(b"\0", b""):
-                        raise address.bad("it declares a document type, which spreadsheets do not.")
+            with archive.open(part) as file:
+                if _declares_a_type(file):
+                    raise address.bad("it declares a document type, which spreadsheets do not.")
+
+
+def _declares_a_type(file: IO[bytes]) -> bool:
+    """Whether XML has a document type, which can only stand before its first element; False of all other files."""
+    found: list[bool] = []
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = lambda *declared: found.append(True)
+    parser.StartElementHandler = lambda *element: found.append(False)
+    with suppress(expat.ExpatError):
+        while not found and (piece := file.read(PIECE)):
+            parser.Parse(piece, False)
+    return bool(found) and found[0]
 
 
 def _rows(address: Address, budget: Budget, sheet: Any) -> Iterator[list[Any]]:
