@@ -93,6 +93,18 @@ def test_leftovers_of_the_dead_are_removed_and_those_of_the_living_are_not(tmp_p
     assert os.listdir(tmp_path) == ["out"]
 
 
+def test_a_folder_of_one_that_died_before_it_was_locked(tmp_path):
+    """Empty as it is: one that has something in it, or was made a moment ago, is somebody's."""
+    old, full, young = (tmp_path / f"{PREFIX}{name}.new" for name in ("old", "full", "young"))
+    for folder in (old, full, young):
+        folder.mkdir()
+    (full / "x").touch()
+    for folder in (old, full):
+        os.utime(folder, (0, 0))
+    remove_leftovers(tmp_path)
+    assert [folder.exists() for folder in (old, full, young)] == [False, True, True]
+
+
 def test_a_leftover_that_is_a_link_or_a_file_stays(tmp_path):
     target = tmp_path / "precious"
     target.mkdir()

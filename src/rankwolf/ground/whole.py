@@ -15,6 +15,7 @@ import fcntl
 import os
 import shutil
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,7 +24,7 @@ Name = str | os.PathLike[str]
 
 PREFIX, SUFFIX = ".rankwolf-", ".part"
 # A folder gets its last name when it is locked, so that none without a lock is taken for a dead one.
-UNLOCKED_SUFFIX = ".new"
+UNLOCKED_SUFFIX, A_MOMENT = ".new", 60.0
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -84,8 +85,12 @@ def flush(path: Path) -> None:
 def remove_leftovers(folder: Path) -> None:
     """Remove the workshops in ``folder`` whose processes are dead, if they are this user's own."""
     with os.scandir(folder) as entries:
-        found = [entry for entry in entries if entry.name.startswith(PREFIX) and entry.name.endswith(SUFFIX)]
-    for entry in found:
+        ours = [entry for entry in entries if entry.name.startswith(PREFIX)]
+    for entry in (entry for entry in ours if entry.name.endswith(UNLOCKED_SUFFIX)):
+        with suppress(OSError):  # empty, and a moment old in a process that lives
+            if entry.stat(follow_symlinks=False).st_mtime < time.time() - A_MOMENT:
+                os.rmdir(entry.path)
+    for entry in (entry for entry in ours if entry.name.endswith(SUFFIX)):
         with suppress(OSError):  # gone by now, or locked: somebody works in it
             if (
                 not entry.is_dir(follow_symlinks=False)
