@@ -149,7 +149,7 @@ def test_a_result_goes_through_dask(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     fits = [rw.decompose(make(), rng=0, n_threads=1) for make in (in_memory, hdf5)]
     expected = [facts(fit) for fit in fits]
-    settings = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    settings = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
     with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
         assert client.gather(client.map(facts, fits)) == expected
 
