@@ -341,7 +341,7 @@ def test_fourier_is_numpys_transform_of_every_frame(frame):
     kept = some(rng, (3, *frame))
     X = rng.standard_normal((3, frame[0] * frame[1]))
     expected = np.fft.fft2(X.reshape(3, *frame), norm="ortho")[kept]
-    A = sensing.PartialFourier(kept)
+    A = sensing.PartialFourier(kept, time="first")
     np.testing.assert_allclose(A.apply(X), expected, atol=1e-12)
     np.testing.assert_allclose(A.apply(X + 0j), expected, atol=1e-12)
 
@@ -549,6 +549,7 @@ class TestChecks:
         (lambda: sensing.PartialFourier(np.ones((2, 3, 4), bool), frames=4), "time='first' or time='last' says"),
         (lambda: sensing.PartialFourier(np.ones((2, 3, 4), bool), time="middle"), "'time' parameter"),
         (lambda: sensing.PartialFourier(np.ones((4, 4, 3), bool)), "which may be either"),
+        (lambda: sensing.PartialFourier(np.ones((6, 5, 4), bool)), "which may be either"),
         (lambda: sensing.Sense(np.ones((4, 4, 4), bool), np.ones((2, 4, 4))), "which may be either"),
         (lambda: sensing.PartialFourier(np.ones((2, 3, 4), bool), centred=1), "'centred' parameter"),
         (lambda: sensing.Sense(np.ones((2, 3, 4), bool), np.ones((3, 4, 5))), "'maps' parameter of Sense"),

@@ -1,4 +1,4 @@
-"""Rendered series for dynamic MRI: a beating heart with contrast, one that breathes as well, enhancing lesions.
+"""Rendered series for dynamic MRI: hearts that beat, breathe and take up contrast, enhancing lesions, speech, relaxation.
 
 Frames are rows. None of them was looked at when the rivals' settings were published, and none is the brain series.
 """
@@ -76,10 +76,82 @@ def lesions(side: int, frames: int = 30, seed: int = 1) -> Array:
     return np.array(series)
 
 
+def wander(frames: int, seed: int, pace: float) -> Array:
+    """A smooth curve that never repeats, between about -1 and 1: breathing or speaking without a period."""
+    rng = np.random.default_rng(seed)
+    time = np.arange(frames)
+    waves = [np.sin(2.0 * np.pi * time / (pace * rng.uniform(0.6, 1.7)) + rng.uniform(0, 6.28)) for _ in range(4)]
+    return np.asarray(np.sum(waves, axis=0) / 2.5)
+
+
+def perfusion(side: int, frames: int = 50, seed: int = 2) -> Array:
+    """Gated, so that the heart does not beat, but breathing is free and without a period while contrast flows in."""
+    breath, still = 5.0 * wander(frames, seed, 14.0), texture(side, seed, 1.3)
+    series = []
+    for frame in range(frames):
+        down = breath[frame]
+        torso = 0.45 * ellipse(side, 50, 50, 38 + 0.2 * down, 45)
+        lungs = (1.0 - 0.8 * ellipse(side, 46 + down, 25, 19, 12)) * (
+            1.0 - 0.8 * ellipse(side, 46 + down, 78, 16, 9)
+        )
+        image = torso * lungs * (1.0 + 0.08 * still) + 0.3 * ellipse(side, 80, 50, 5, 5)
+        image = image + 0.2 * ellipse(side, 72 + 1.2 * down, 33, 11, 17) * (1.0 + 0.6 * bolus(frame, 25, 18))
+        muscle, left = ellipse(side, 51 + down, 57, 13, 13), ellipse(side, 51 + down, 57, 8.5, 8.5)
+        right = ellipse(side, 45 + down, 39, 9, 6) * (1.0 - muscle)
+        image = image * (1.0 - np.maximum(muscle, right)) + left * (0.15 + 1.1 * bolus(frame, 14, 6))
+        image = image + (muscle - left) * (0.15 + 0.45 * bolus(frame, 18, 15)) + right * (0.15 + bolus(frame, 6, 5))
+        series.append(image.ravel())
+    return np.array(series)
+
+
+def speech(side: int, frames: int = 45, seed: int = 3) -> Array:
+    """A head in profile whose tongue, jaw and lips move without a period; brightness does not change."""
+    tongue, jaw, lips = (wander(frames, seed + k, pace) for k, pace in enumerate((9.0, 12.0, 7.0)))
+    still = texture(side, seed, 1.4)
+    series = []
+    for frame in range(frames):
+        head = 0.7 * ellipse(side, 45, 52, 42, 36) * (1.0 + 0.1 * still)
+        head = head - 0.35 * ellipse(side, 28, 55, 17, 24) * (1.0 + 0.3 * still)
+        mouth = ellipse(side, 62 + 2.0 * jaw[frame], 33, 9, 20)
+        body = ellipse(side, 65 + 3.5 * tongue[frame] + jaw[frame], 36 + 3.0 * tongue[frame], 7, 11)
+        image = head * (1.0 - mouth) + 0.8 * body
+        image = image + 0.5 * ellipse(side, 60 - 2.0 * lips[frame], 13, 3, 3)
+        image = image + 0.5 * ellipse(side, 69 + 2.0 * lips[frame] + 2.0 * jaw[frame], 14, 3, 3)
+        series.append(np.maximum(image, 0.0).ravel())
+    return np.array(series)
+
+
+def relaxation(side: int, frames: int = 24, seed: int = 4) -> Array:
+    """A still head of five tissues, each with its own recovery and decay: brightness changes everywhere."""
+    rng = np.random.default_rng(seed)
+    tissues = [ellipse(side, 50, 50, 44, 36), ellipse(side, 50, 50, 39, 31)]
+    tissues += [ellipse(side, *rng.uniform(38, 62, 2), *rng.uniform(4, 15, 2)) for _ in range(6)]
+    fields = [1.0 + 0.15 * texture(side, seed + k, 1.4) for k in range(len(tissues))]
+    rates = rng.uniform(0.03, 0.35, (len(tissues), 2))
+    series = []
+    for frame in range(frames):
+        image = np.zeros((side, side))
+        for tissue, field, (decay, rise) in zip(tissues, fields, rates, strict=True):
+            colour = (1.0 - 0.9 * np.exp(-rise * (frame + 2))) * np.exp(-decay * frame * 0.5)
+            image = image * (1.0 - tissue) + tissue * field * colour
+        series.append(image.ravel())
+    return np.array(series)
+
+
+def grainy(frames: Array, deviation: float = 0.02, seed: int = 5) -> Array:
+    """With noise of its own in every frame, as a series that was scanned has."""
+    noise = np.random.default_rng(seed).standard_normal(frames.shape)
+    return np.asarray(frames + deviation * frames.max() * noise)
+
+
 def phantoms(side: int) -> dict[str, Array]:
     """All of them by name."""
     return {
         "heart": heart(side),
         "breathing heart": heart(side, 48, 9.0, 3.0, 0.15),
         "lesions": lesions(side),
+        "perfusion": perfusion(side),
+        "grainy perfusion": grainy(perfusion(side)),
+        "speech": speech(side),
+        "relaxation": relaxation(side),
     }

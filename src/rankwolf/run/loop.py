@@ -75,6 +75,8 @@ class Run:
     checkpoint: Checkpoint | None
     given: Any = None
     state: Any = None
+    last: Any = None
+    """The pair with which the loop ended. What else the solver kept is given up before the proof takes memory."""
 
     def to_the_end(self, callback: Callback | None) -> Decomposition:
         """Step by step until there is a reason to stop."""
@@ -96,7 +98,10 @@ class Run:
             if status is None:
                 self.keep_if_due()
         self.keep()
-        return self.finish(self.assess(), status or Status.ITERATION_LIMIT)
+        with self.blamed():
+            self.last, self.state = self.solver.solution(self.problem, self.data, self.state), None
+            verdict = assess(self.data, self.problem, self.last, self.rng)
+        return self.finish(verdict, status or Status.ITERATION_LIMIT)
 
     def cut_short(self) -> Decomposition:
         """The best point when the time was up in the middle of something; L = 0 if there was none yet.
@@ -106,7 +111,9 @@ class Run:
         m, n = sorted(self.data.shape, reverse=True)
         quick = m * n * n + n**3 > PROOF_OPERATIONS
         with self.blamed():
-            if self.progress.history:
+            if self.last is not None:
+                solution = self.last
+            elif self.progress.history:
                 solution = self.solver.solution(self.problem, self.data, self.state)
             else:
                 solution = solution_at_zero(self.data, self.problem)
@@ -148,8 +155,8 @@ class Run:
         self.progress.postpone_proof(record.iteration, learns=report.expected_bound > -inf)
         return None
 
-    def assess(self, goal: float | None = None) -> Assessment:
-        """The judge's verdict on the present pair; with a ``goal``, a lower bound that misses it may be a poor one."""
+    def assess(self, goal: float) -> Assessment:
+        """The judge's verdict on the present pair; a lower bound that misses the ``goal`` may be a poor one."""
         with self.blamed():
             solution = self.solver.solution(self.problem, self.data, self.state)
             return assess(self.data, self.problem, solution, self.rng, goal)

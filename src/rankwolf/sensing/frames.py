@@ -1,8 +1,9 @@
 """The shapes in which people have masks, k-space and coil maps, turned into the one that the operators work on.
 
 Inside, time comes first: masks are (frames, height, width), k-space of several coils is (frames, coils, height, width),
-maps are (coils, height, width), and the zero frequency is the first. ``time`` and ``centred`` say what was given; a
-mask whose first two axes are equally long, which may be either, is refused until ``time`` says which:
+maps are (coils, height, width), and the zero frequency is the first. ``time`` and ``centred`` say what was given. A
+mask that may well have its frames last, because its first two axes are equally long or its last one is the shortest,
+is refused until ``time`` says which:
 
 ===================  ========================================  =======================================
                      ``time="first"`` (the default)            ``time="last"``
@@ -63,7 +64,7 @@ class Layout:
                 raise bad("frames", "their number where one mask serves all of them", "None", self.where)
             mask = np.broadcast_to(given, (check_whole("frames", frames, 1, self.where), *given.shape))
         else:
-            if self.guessed and frames is None and given.shape[0] == given.shape[1]:
+            if self.guessed and frames is None and _may_be_last(given.shape):
                 raise bad(
                     "time",
                     f"'first' or 'last' for a mask of shape {given.shape}, which may be either",
@@ -107,6 +108,12 @@ class Layout:
             )
         ordered = b if self.time == "first" else np.moveaxis(b, (0, 1), (-2, -1))
         return np.fft.ifftshift(ordered, axes=(-2, -1)) if self.centred else ordered
+
+
+def _may_be_last(shape: tuple[int, ...]) -> bool:
+    """Square frames come first, or there are fewer frames than rows and columns of pixels."""
+    first, second, third = shape
+    return first == second or third < min(first, second)
 
 
 def centring_phase(frame_shape: tuple[int, int]) -> Array:

@@ -67,7 +67,7 @@ def path_step(
         norm, state.nonzeros = norm + tile_norm, state.nonzeros + nonzeros
     state.carried_image = data.apply(G)
     state.dual = state.evaluate(problem, data, state.carried_image, norm)
-    del G
+    del G, arrays  # the views of tiles hold on to it as well
     state.gradient = np.zeros((0, data.shape[1]))  # its memory is free for the next one
     state.gradient = data.adjoint(state.dual)
     state.settled += mu <= 1.0

@@ -64,8 +64,7 @@ def splitting_step(
     change *= rho * sigma / (1.0 + sigma)
     state.dual = state.dual + change
     state.carried_image += rho * (image - state.carried_image)
-    del image, change
-    del G
+    del image, change, G, arrays  # the views of tiles hold on to it as well
     state.gradient = np.zeros((0, data.shape[1]))  # its memory is free for the next one
     state.gradient = data.adjoint(state.dual)
     if state.iteration >= state.next_bound:
