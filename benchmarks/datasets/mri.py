@@ -76,9 +76,9 @@ def measured(truth: Array, lines: int, coils: int = 1) -> Series:
     side = round(truth.shape[1] ** 0.5)
     mask = radial_mask(len(truth), side, lines)
     if coils == 1:
-        fourier = PartialFourier(mask)
+        fourier = PartialFourier(mask, time="first")
         return Series(truth, fourier.apply(truth), fourier, Temporal("fourier", truth.shape))
     maps, phase = coils_and_phase(side, coils)
-    sense = Sense(mask, maps)
+    sense = Sense(mask, maps, time="first")
     truth = truth * phase.ravel()
     return Series(truth, sense.apply(truth), sense, Temporal("fourier", truth.shape))

@@ -1,4 +1,4 @@
-"""Rendered series for dynamic MRI: hearts that beat, breathe and take up contrast, enhancing lesions, speech, relaxation.
+"""Rendered series for dynamic MRI: hearts that beat and breathe, contrast agent, lesions, speech, relaxation.
 
 Frames are rows. None of them was looked at when the rivals' settings were published, and none is the brain series.
 """
@@ -80,7 +80,9 @@ def wander(frames: int, seed: int, pace: float) -> Array:
     """A smooth curve that never repeats, between about -1 and 1: breathing or speaking without a period."""
     rng = np.random.default_rng(seed)
     time = np.arange(frames)
-    waves = [np.sin(2.0 * np.pi * time / (pace * rng.uniform(0.6, 1.7)) + rng.uniform(0, 6.28)) for _ in range(4)]
+    waves = [
+        np.sin(2.0 * np.pi * time / (pace * rng.uniform(0.6, 1.7)) + rng.uniform(0, 6.28)) for _ in range(4)
+    ]
     return np.asarray(np.sum(waves, axis=0) / 2.5)
 
 
@@ -99,7 +101,11 @@ def perfusion(side: int, frames: int = 50, seed: int = 2) -> Array:
         muscle, left = ellipse(side, 51 + down, 57, 13, 13), ellipse(side, 51 + down, 57, 8.5, 8.5)
         right = ellipse(side, 45 + down, 39, 9, 6) * (1.0 - muscle)
         image = image * (1.0 - np.maximum(muscle, right)) + left * (0.15 + 1.1 * bolus(frame, 14, 6))
-        image = image + (muscle - left) * (0.15 + 0.45 * bolus(frame, 18, 15)) + right * (0.15 + bolus(frame, 6, 5))
+        image = (
+            image
+            + (muscle - left) * (0.15 + 0.45 * bolus(frame, 18, 15))
+            + right * (0.15 + bolus(frame, 6, 5))
+        )
         series.append(image.ravel())
     return np.array(series)
 

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
     from rankwolf.sensing.combined import Composition
 
-# Of b and of A, each: the powers of A*b that the algorithms and the certificate take then neither overflow nor vanish.
+# How large b and A may be, each: powers of A*b, which the algorithms and the certificate take, stay within range.
 SCALE = (1e-30, 1e30)
 
 
 @dataclass(frozen=True)
 class Products:
-    """G = Re(A*y) as products with it and with its transpose, blocks of columns at a time; G itself is not made.
+    """Two functions that multiply G = Re(A*y), or its transpose, with a block of columns, without making G.
 
-    What an operator's ``adjoint_products`` returns. Cost: the operator's own, below mn a column.
+    An operator's ``adjoint_products`` returns them. A column costs less than the mn operations of the dense product.
 
     >>> import numpy as np
     >>> from rankwolf.sensing import Entries
@@ -44,11 +44,15 @@ class Products:
 class Sensing(ABC):
     """A: C^{m×n} → C^p. ``shape`` is (m, n), ``size`` is p, ``dtype`` that of the measurements.
 
-    A subclass gives ``apply`` and ``adjoint``. The other methods have general answers, which an operator with structure
-    may replace by better ones. ``complex_unknown`` says that the matrices which it measures are complex by nature (coil
-    images with a phase, Fourier coefficients in time), so that ``recover`` takes L and S as complex; ``sparsifies``
-    that they are coefficients of a series in a basis where its changes are few. An iteration of ``recover`` costs one
-    ``apply`` and one ``adjoint``.
+    A subclass must have ``apply`` and ``adjoint``. The other methods work for every operator; one with structure may
+    replace them by faster ones or by sharper bounds. Two attributes speak about the matrices that are measured:
+
+    - ``complex_unknown``: they are complex by nature, such as images with a phase or Fourier coefficients in time.
+      ``recover`` then looks for complex L and S.
+    - ``sparsifies``: they are coefficients of a series in a basis in which its changes are few.
+      ``recover`` then ends with the path by default.
+
+    An iteration of ``recover`` costs one ``apply`` and one ``adjoint``.
 
     >>> import numpy as np
     >>> from rankwolf.sensing import Sensing
@@ -84,15 +88,18 @@ class Sensing(ABC):
         return np.ascontiguousarray(self.adjoint(values).real)
 
     def apply_factors(self, left: Array, right: Array) -> Array:
-        """A[left·rightᵀ]."""
+        """A[left·rightᵀ], p numbers. Here through the dense product; operators with structure need not make it."""
         return self.apply(left @ right.T)
 
     def adjoint_products(self, values: Array) -> Products | None:
-        """Products with Re(A*y) that cost about p and not mn; None where the operator has no such structure."""
+        """Products with Re(A*y) at a cost of about p instead of mn; None where the operator has no such structure."""
         return None
 
     def as_vector(self, b: Array) -> Array:
-        """Measurements in a shape that people have, such as k-space, as p numbers; unchanged where there is none."""
+        """The p measurements of ``b``, which may have a shape that the operator knows, such as all of k-space.
+
+        Returns ``b`` itself where the operator knows no shape but that of a vector.
+        """
         return b
 
     @property
@@ -106,11 +113,17 @@ class Sensing(ABC):
         return None
 
     def column_bound(self) -> Array | float | None:
-        """e ≥ 0 of the matrix's shape, or one number, with A*A ≼ diag(e): what stacks add up to a tight norm."""
+        """e ≥ 0 with A*A ≼ diag(e): an array of the matrix's shape, one number for all entries, or None if unknown.
+
+        A stack adds up the e of its parts, which bounds its norm far better than the sum of their norms.
+        """
         return None if self.norm is None else self.norm**2
 
     def row_bound(self, real: bool) -> Array | float | None:
-        """d ≥ 0, p numbers or one, with AA* ≼ diag(d) on C^p; of Re(A*) with ``real``. It sets the dual steps."""
+        """d ≥ 0 with AA* ≼ diag(d): p numbers, one for all measurements, or None if unknown.
+
+        It sets the lengths of the solver's dual steps. With ``real``, the bound for A on real matrices.
+        """
         return None if self.norm is None else self.norm**2
 
     def __matmul__(self, inner: Sensing) -> Composition:

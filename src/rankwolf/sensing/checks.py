@@ -1,4 +1,4 @@
-"""Is it linear, is the adjoint its adjoint, and how large is it? A few products each."""
+"""Checks of an operator and of b, by a few products: linearity, the adjoint, the norm, complex data."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from rankwolf.ground.arrays import Array, inner
 from rankwolf.ground.complaints import RankwolfWarning, bad, check_scale_of
 from rankwolf.sensing.base import SCALE, Sensing
 
-# A relative error of inner products that rounding does not reach, but an adjoint of something else does.
+# The relative error of inner products that is allowed: above rounding, far below what a wrong adjoint makes.
 TOLERANCE = {"single": 1e-5, "double": 1e-6}
-# The norm's estimate is below the truth with at most this probability; the cost grows with its logarithm.
+# The probability that the estimated norm is below the true one; products grow with the logarithm of its inverse.
 NORM_FAILURE = 1e-10
 NORM_MARGIN = 0.05
 GIVEN_NORM_STEPS = 10
-# Where more of the energy of b than this has no real explanation, whoever has real L and S is told.
+# If real matrices leave more than this share of the energy of b unexplained, users of real L and S are warned.
 UNEXPLAINED = 0.05
 REAL_STEPS = 4
 
 
 def back(sensing: Sensing, values: Array, real: bool) -> Array:
-    """The adjoint of A on real matrices (the real part of A*y), or on complex ones."""
+    """A*y for complex matrices; for ``real`` ones its real part, which is the adjoint of A there."""
     return sensing.real_adjoint(values) if real else sensing.adjoint(values)
 
 
@@ -36,9 +36,9 @@ def random_matrix(rng: np.random.Generator, shape: tuple[int, ...], real: bool) 
 
 
 def check_linear(sensing: Sensing, where: str = "recover", real: bool = True) -> None:
-    """A[X + cZ] = A[X] + cA[Z], and Re⟨A[X], y⟩ = Re⟨X, A*y⟩, for random X, Z, y: three products and one.
+    """Raise unless A[X + cZ] = A[X] + cA[Z] and Re⟨A[X], y⟩ = Re⟨X, A*y⟩ for random X, Z and y.
 
-    c is 2 where X and Z are ``real``, and 2 + i otherwise.
+    c is 2 where X and Z are ``real``, and 2 + i otherwise. Cost: three products with A and one with A*.
     """
     rng = np.random.default_rng(0)
     x, z = random_matrix(rng, (2, *sensing.shape), real)
@@ -85,9 +85,10 @@ def check_linear(sensing: Sensing, where: str = "recover", real: bool = True) ->
 
 
 def largest_ritz_value(sensing: Sensing, steps: int, real: bool = True) -> tuple[float, bool]:
-    """The largest Ritz value of A*A after ``steps`` Lanczos steps from a random matrix, and whether the space is full.
+    """The largest Ritz value of A*A after ``steps`` Lanczos steps from a random matrix, and whether it is exact.
 
-    Never above ‖A‖² but for rounding. Three vectors are kept: without orthogonalisation, extreme values only repeat.
+    It is never above ‖A‖² but for rounding, and exact where the process ended early. Memory: three matrices.
+    The vectors are not orthogonalised again; that makes large Ritz values appear twice, but does not change them.
     """
     rng = np.random.default_rng(0)
     vector = random_matrix(rng, sensing.shape, real)
@@ -119,13 +120,13 @@ def estimate_norm(sensing: Sensing, real: bool = True) -> float:
     exponent = log(1.648 * order**0.5 / NORM_FAILURE)
     steps = int(0.5 * (exponent / NORM_MARGIN**0.5 + 1.0)) + 1
     value, complete = largest_ritz_value(sensing, steps, real)
-    # A space that nothing leaves holds the largest value itself; what is left is rounding, maybe in single precision.
+    # In a full space the value is exact; what is left is rounding, maybe in single precision.
     margin = 1e-4 if complete or steps >= order else NORM_MARGIN
     return float((value / (1.0 - margin)) ** 0.5)
 
 
 def check_norm(sensing: Sensing, norm: float, real: bool = True) -> float:
-    """A norm that was given must not be below what ten Lanczos steps find."""
+    """The given ``norm``, after ten Lanczos steps found nothing larger; an error otherwise."""
     least = largest_ritz_value(sensing, GIVEN_NORM_STEPS, real)[0] ** 0.5
     if norm < least * (1.0 - 1e-9):
         rule = f"an upper bound on the operator's norm, which is at least {least:.6g}"
@@ -134,9 +135,9 @@ def check_norm(sensing: Sensing, norm: float, real: bool = True) -> float:
 
 
 def unexplained_by_real(sensing: Sensing, b: Array) -> float:
-    """The share of ‖b‖² that no real matrix explains, from above: the misfit after a few steps of conjugate gradients.
+    """An upper bound on the share of ‖b‖² that no real matrix explains, by four steps of conjugate gradients.
 
-    For partial Fourier transforms, whose A*A has three eigenvalues on real matrices, it is exact.
+    It is exact for partial Fourier transforms, whose A*A has three different eigenvalues on real matrices.
     """
     residual, total = b.copy(), inner(b, b)
     gradient = sensing.real_adjoint(residual)
@@ -153,13 +154,13 @@ def unexplained_by_real(sensing: Sensing, b: Array) -> float:
 
 
 def warn_if_complex(sensing: Sensing, b: Array) -> None:
-    """Tell whoever asked for real parts, or did not ask, that the measurements come from a complex matrix."""
+    """Warn where L and S will be real although b calls for complex ones."""
     if sensing.dtype.kind != "c" or not np.any(b):
         return
     full = sensing.adjoint(b)
     imaginary = float(np.linalg.norm(full.imag) ** 2 / max(float(np.linalg.norm(full)) ** 2, 1e-300))
     del full
-    # Coefficients without their mirror images put energy into the imaginary part of A*b even where M is real.
+    # Even for a real M, coefficients that lack their mirror images give A*b an imaginary part: so look closer.
     if imaginary < UNEXPLAINED:
         return
     share = unexplained_by_real(sensing, b)
@@ -174,7 +175,7 @@ def warn_if_complex(sensing: Sensing, b: Array) -> None:
 
 
 def check_measurements(b: Any, sensing: Sensing, where: str = "recover") -> Array:
-    """b as p finite numbers, from any shape that the operator knows."""
+    """b as a vector of p finite numbers, from any shape that the operator knows; an error otherwise."""
     if np.ma.is_masked(b):
         raise bad(
             "b",

@@ -12,13 +12,13 @@ from rankwolf.sensing.base import Sensing
 
 
 class CodedAperture(Sensing):
-    """One picture for every B frames: the sum of the frames, each times the mask of its moment.
+    """A camera that takes one picture for every B frames: the sum of the frames, each multiplied by its mask.
 
-    ``masks`` has shape (B, height, width), real numbers from 0 to 1 or booleans; the next B frames pass through the
-    same masks. ``snapshots`` is the number of pictures. The matrix is (B·snapshots) × (height·width), and b is picture
-    after picture, or an array of shape (snapshots, height, width).
+    ``masks`` are B real or boolean images, shape (B, height, width); every group of B frames passes through the same
+    ones. ``snapshots`` is the number of pictures. The matrix has B·snapshots rows, one for each frame, and height·width
+    columns. b is an array of shape (snapshots, height, width), or the same as a vector.
 
-    The pictures' pixels do not share anything, so that AA* = diag(Σ_t mask_t²).
+    A frame's pixel enters one pixel of one picture, so that AA* = diag(Σ_t mask_t²). A product costs mn operations.
 
     >>> import numpy as np
     >>> from rankwolf.sensing import CodedAperture
@@ -41,7 +41,7 @@ class CodedAperture(Sensing):
         super().__init__((steps * self.snapshots, pixels), self.snapshots * pixels)
 
     def as_vector(self, b: Array) -> Array:
-        """Pictures in a row."""
+        """From (snapshots, height, width)."""
         if b.ndim == 1:
             return b
         if b.shape != (self.snapshots, *self.frame_shape):
@@ -53,12 +53,12 @@ class CodedAperture(Sensing):
         return self._masks.astype(array.real.dtype, copy=False)
 
     def apply(self, matrix: Array) -> Array:
-        """mn products."""
+        """The pictures, one after the other, as a vector."""
         groups = matrix.reshape(self.snapshots, *self._masks.shape)
         return np.asarray(np.einsum("sbp,bp->sp", groups, self._like(matrix))).ravel()
 
     def adjoint(self, values: Array) -> Array:
-        """Every picture back through the masks."""
+        """Every frame is the picture it was part of, times its mask."""
         pictures = values.reshape(self.snapshots, 1, -1)
         return np.asarray(pictures * self._like(values)).reshape(self.shape)
 
@@ -75,5 +75,5 @@ class CodedAperture(Sensing):
         return most if most - least <= 1e-14 * most else None
 
     def row_bound(self, real: bool) -> Array:
-        """Σ_t mask_t², exactly."""
+        """Σ_t mask_t² of every pixel: AA* is this diagonal."""
         return np.tile(np.sum(self._masks**2, axis=0), self.snapshots)

@@ -1,4 +1,4 @@
-"""Operators made of operators: one after the other, and one beside the other."""
+"""Operators made of operators: ``Composition``, ``Stack`` (all on one matrix) and ``Blocks`` (each on its own rows)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rankwolf.sensing.base import Products, Sensing
 
 
 class Composition(Sensing):
-    """outer[inner[X]]: what ``inner`` measures, reshaped to the matrix that ``outer`` expects, is measured again.
+    """outer[inner[X]], written ``outer @ inner``: what ``inner`` gives is reshaped to the matrix that ``outer`` takes.
 
-    Coil sensitivities before a Fourier transform, a blur before sampling, a whitening of measurements that are there.
-    ‖A‖ ≤ ‖outer‖·‖inner‖ where both are known. A product costs one of each.
+    For a temporal transform or coil sensitivities before a Fourier transform, a blur before sampling, or weights for
+    measurements. ‖A‖ ≤ ‖outer‖·‖inner‖ where both are known. A product costs one of each.
 
     >>> import numpy as np
     >>> from rankwolf.sensing import Entries, PartialDCT
@@ -49,27 +49,27 @@ class Composition(Sensing):
         self.complex_unknown = inner.complex_unknown or (outer.complex_unknown and inner.dtype.kind != "c")
 
     def apply(self, matrix: Array) -> Array:
-        """The inner one first."""
+        """outer[inner[X]]."""
         return self.outer.apply(self.inner.apply(matrix).reshape(self.outer.shape))
 
     def adjoint(self, values: Array) -> Array:
-        """The outer one's adjoint first."""
+        """inner*(outer*(y))."""
         return self.inner.adjoint(self.outer.adjoint(values).ravel())
 
     def real_adjoint(self, values: Array) -> Array:
-        """The inner operator may know a cheaper way to the real part."""
+        """Re(inner*(outer*(y))), for which ``inner`` may know a way of its own."""
         return self.inner.real_adjoint(self.outer.adjoint(values).ravel())
 
     def apply_factors(self, left: Array, right: Array) -> Array:
-        """With the inner operator's structure."""
+        """outer[inner[left·rightᵀ]], with the structure of ``inner``."""
         return self.outer.apply(self.inner.apply_factors(left, right).reshape(self.outer.shape))
 
     def adjoint_products(self, values: Array) -> Products | None:
-        """The inner operator's."""
+        """Those of ``inner`` with outer*(y)."""
         return self.inner.adjoint_products(self.outer.adjoint(values).ravel())
 
     def as_vector(self, b: Array) -> Array:
-        """The outer operator's measurements."""
+        """As ``outer`` takes its measurements."""
         return self.outer.as_vector(b)
 
     @property
@@ -80,29 +80,31 @@ class Composition(Sensing):
 
     @property
     def semi_orthogonal(self) -> float | None:
-        """The product: A(BB*)A* = c·AA*."""
+        """The product of the two constants, because A(BB*)A* = c·AA* where BB* = c·I."""
         outer, inner = self.outer.semi_orthogonal, self.inner.semi_orthogonal
         return None if outer is None or inner is None else outer * inner
 
     def column_bound(self) -> Array | float | None:
-        """B*(A*A)B ≼ ‖A‖²·B*B."""
+        """‖outer‖² times that of ``inner``, because B*(A*A)B ≼ ‖A‖²·B*B."""
         outer, inner = self.outer.norm, self.inner.column_bound()
         return None if outer is None or inner is None else outer**2 * inner
 
     def row_bound(self, real: bool) -> Array | float | None:
-        """A(BB*)A* ≼ ‖B‖²·AA*. A real inner operator keeps a real unknown real."""
+        """‖inner‖² times that of ``outer``, because A(BB*)A* ≼ ‖B‖²·AA*.
+
+        ``outer`` sees real matrices where X is real and ``inner`` is a real operator.
+        """
         still_real = real and self.inner.dtype.kind != "c"
         inner, outer = self.inner.norm, self.outer.row_bound(still_real)
         return None if outer is None or inner is None else inner**2 * outer
 
 
 class Stack(Sensing):
-    """All measurements of several operators on the same matrix, one after the other in b.
+    """Several operators that measure the same matrix; b holds the measurements of the first, then of the second, …
 
-    Where every part knows A_i*A_i ≼ diag(e_i), ‖A‖² ≤ max Σe_i: for coils, ``Stack([F @ Weighting(map) for map in
-    maps])``, that is the largest Σ|map|² of a pixel. Measurements are complex where any of the operators is; the
-    adjoint of a real operator takes the real part of its share for real matrices, as it has to. A product costs one of
-    each part.
+    Where every part knows A_i*A_i ≼ diag(e_i), ‖A‖² is at most the largest entry of Σe_i. For coils written as
+    ``Stack([F @ Weighting(map) for map in maps])`` that is the largest Σ|map|² of a pixel. b is complex where any
+    operator is. A product costs one of each part.
 
     >>> import numpy as np
     >>> from rankwolf.sensing import Gaussian, PartialDCT, Stack
@@ -122,7 +124,7 @@ class Stack(Sensing):
         self._slices = _slices(ends)
 
     def apply(self, matrix: Array) -> Array:
-        """Every part."""
+        """The measurements of every part, one after the other."""
         return np.concatenate([part.apply(matrix) for part in self.parts])
 
     def adjoint(self, values: Array) -> Array:
@@ -138,11 +140,11 @@ class Stack(Sensing):
         return np.asarray(sum(shares[1:], start=shares[0]))
 
     def apply_factors(self, left: Array, right: Array) -> Array:
-        """Every part with its structure."""
+        """The same for factors, each part with its structure."""
         return np.concatenate([part.apply_factors(left, right) for part in self.parts])
 
     def adjoint_products(self, values: Array) -> Products | None:
-        """Where every part has them."""
+        """Sums of the parts' products, where every part has them."""
         shares = [
             part.adjoint_products(values[where]) for part, where in zip(self.parts, self._slices, strict=True)
         ]
@@ -156,7 +158,7 @@ class Stack(Sensing):
 
     @property
     def norm(self) -> float | None:
-        """From the sum of what the parts do to each entry."""
+        """√max Σe_i."""
         bound = self.column_bound()
         return None if bound is None else float(np.max(bound) ** 0.5)
 
@@ -168,9 +170,9 @@ class Stack(Sensing):
 
 
 class Blocks(Sensing):
-    """An operator for each group of rows: the first takes the first rows of the matrix, and so on.
+    """An operator for each group of rows: the first measures the first rows of the matrix, the second the next, …
 
-    Frames that were measured in different ways. ‖A‖ is the largest of the norms, and AA* = c·I where all parts have
+    For frames that were measured in different ways. ‖A‖ is the largest of the norms, and AA* = c·I where all parts have
     the same c. A product costs one of each part.
 
     >>> import numpy as np
@@ -194,40 +196,40 @@ class Blocks(Sensing):
         self._rows = _slices(rows)
 
     def apply(self, matrix: Array) -> Array:
-        """Every part on its rows."""
+        """The measurements of every group of rows, one group after the other."""
         pairs = zip(self.parts, self._rows, strict=True)
         return np.concatenate([part.apply(matrix[rows]) for part, rows in pairs])
 
     def adjoint(self, values: Array) -> Array:
-        """Every part's rows."""
+        """The adjoints of the parts, one below the other."""
         pairs = zip(self.parts, self._slices, strict=True)
         return np.concatenate([part.adjoint(values[where]) for part, where in pairs])
 
     def real_adjoint(self, values: Array) -> Array:
-        """Every part's rows."""
+        """The real adjoints of the parts, one below the other."""
         pairs = zip(self.parts, self._slices, strict=True)
         return np.concatenate([part.real_adjoint(values[where]) for part, where in pairs])
 
     def apply_factors(self, left: Array, right: Array) -> Array:
-        """Every part with its structure."""
+        """The same for factors, each part with its structure."""
         pairs = zip(self.parts, self._rows, strict=True)
         return np.concatenate([part.apply_factors(left[rows], right) for part, rows in pairs])
 
     @property
     def norm(self) -> float | None:
-        """The largest."""
+        """The largest of the parts' norms."""
         norms = [part.norm for part in self.parts]
         known = [norm for norm in norms if norm is not None]
         return max(known) if len(known) == len(norms) else None
 
     @property
     def semi_orthogonal(self) -> float | None:
-        """What all parts agree on."""
+        """c, where all parts have the same."""
         constants = {part.semi_orthogonal for part in self.parts}
         return constants.pop() if len(constants) == 1 else None
 
     def row_bound(self, real: bool) -> Array | float | None:
-        """Each part's."""
+        """The bounds of the parts, one after the other."""
         bounds = [part.row_bound(real) for part in self.parts]
         sizes = [part.size for part in self.parts]
         known = [bound for bound in bounds if bound is not None]

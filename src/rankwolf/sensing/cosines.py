@@ -17,8 +17,8 @@ from rankwolf.sensing.masks import check_mask, random_mask
 class PartialDCT(Sensing):
     """Some coefficients of the orthonormal two-dimensional cosine transform of the whole matrix, C_m·X·C_nᵀ.
 
-    ``kept`` is a boolean array of the matrix's shape. A*y = C_mᵀ·Y·C_n with Y sparse, so that a product with it costs p
-    and two one-dimensional transforms for each column of the block, and A[u vᵀ] as much.
+    ``kept`` is a boolean array of the matrix's shape that says which. AA* = I. A product costs mn·log(mn) operations.
+    A*y = C_mᵀ·Y·C_n with a sparse Y: its product with a vector costs p operations and two transforms of vectors.
 
     >>> import numpy as np
     >>> from rankwolf.sensing import PartialDCT
@@ -38,7 +38,7 @@ class PartialDCT(Sensing):
         return cls(random_mask(size, check_shape(shape, "PartialDCT.random"), seed))
 
     def apply(self, matrix: Array) -> Array:
-        """mn·log(mn) operations."""
+        """The coefficients that are kept, row after row."""
         return np.asarray(scipy.fft.dctn(matrix, norm="ortho")[self._rows, self._columns])
 
     def adjoint(self, values: Array) -> Array:

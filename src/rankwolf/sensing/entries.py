@@ -15,7 +15,7 @@ from rankwolf.sensing.base import Products, Sensing
 class Entries(Sensing):
     """A[X] = X[observed], in the order of rows. A*A = P_Ω is a projection, ‖A‖ = 1.
 
-    A*y is sparse: a product with it costs p, and so does A[u vᵀ].
+    A*y is a sparse matrix, so that its product with a vector costs p operations, and so does A[u vᵀ].
 
     >>> import numpy as np
     >>> from rankwolf.sensing import Entries
@@ -46,11 +46,11 @@ class Entries(Sensing):
         return result
 
     def apply_factors(self, left: Array, right: Array) -> Array:
-        """p·r operations."""
+        """p·r operations for factors of r columns."""
         return np.asarray(np.einsum("kr,kr->k", left[self._rows], right[self._columns]))
 
     def adjoint_products(self, values: Array) -> Products:
-        """By a sparse matrix."""
+        """With A*y as a sparse matrix."""
         sparse = scipy.sparse.csr_array((values.real, (self._rows, self._columns)), shape=self.shape)
         transposed = sparse.T.tocsr()
         return Products(lambda block: sparse @ block, lambda block: transposed @ block)

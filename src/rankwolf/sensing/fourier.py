@@ -21,14 +21,15 @@ PIECE_ENTRIES = 2**18
 class PartialFourier(Sensing):
     """Some coefficients of the unitary two-dimensional Fourier transform of each frame; rows of the matrix are frames.
 
-    ``kept`` is a boolean array of shape (frames, height, width); ``time="last"`` takes (height, width, frames), two
-    dimensions with ``frames=`` serve every frame, and ``centred=True`` means that the zero frequency is in the middle
-    (:mod:`rankwolf.sensing.frames`). The matrix is frames × (height·width). b is complex: the coefficients frame after
-    frame, in the order of ``kept``, or all of k-space in the shape of the mask.
+    ``kept`` is a boolean array of shape (frames, height, width), or (height, width, frames) with ``time="last"``, or
+    (height, width) for all of ``frames=`` frames. ``centred=True`` means that the zero frequency is in the middle of
+    the mask and of k-space (:mod:`rankwolf.sensing.frames`). The matrix is frames × (height·width). b is complex: all
+    of k-space in the shape of the mask, of which only the kept places are read, or a vector of the kept coefficients,
+    frame after frame.
 
-    AA* = I. Real matrices take the real transform, half the work. With Y the p coefficients as a sparse frames × pixels
-    matrix and F the transform of one frame, A*y = Y·F̄: a product with it costs p and *one* transform, not one for each
-    frame.
+    AA* = I. A product costs one transform of every frame, and half of that where the matrix is real. With Y the p
+    coefficients as a sparse frames × pixels matrix and F the transform of one frame, A*y = Y·F̄, so that multiplying it
+    with a vector costs p operations and *one* transform.
 
     >>> import numpy as np
     >>> from rankwolf.sensing import PartialFourier
@@ -78,14 +79,14 @@ class PartialFourier(Sensing):
         return b if b.ndim == 1 else self._layout.k_space(b, self.frames, self.frame_shape, None)[self.mask]
 
     def apply(self, matrix: Array) -> Array:
-        """mn·log(n) operations; memory a few frames."""
+        """The kept coefficients, frame after frame: mn·log(n) operations, memory of a few frames."""
         values = np.empty(self.size, np.result_type(matrix.dtype, np.complex64))
         for frames, samples in self._pieces:
             values[samples] = self._coefficients(matrix[frames], frames, samples)
         return self._turned(values, forward=True)
 
     def _coefficients(self, rows: Array, frames: slice, samples: slice) -> Array:
-        """Of some frames, without the phases of a centred origin."""
+        """Those of some frames, as if the origin were the first pixel."""
         images = rows.reshape(-1, *self.frame_shape)
         if np.iscomplexobj(images):
             spectrum = np.asarray(scipy.fft.fft2(images, norm="ortho")).reshape(-1)
@@ -103,7 +104,7 @@ class PartialFourier(Sensing):
         return result
 
     def _images(self, turned: Array, frames: slice, samples: slice) -> Array:
-        """Some frames of A*y."""
+        """Some frames of A*y, from coefficients for an origin at the first pixel."""
         count = frames.stop - frames.start
         spectrum = np.zeros(count * self.shape[1], turned.dtype)
         spectrum[self._places[samples] - frames.start * self.shape[1]] = turned[samples]
@@ -111,7 +112,7 @@ class PartialFourier(Sensing):
         return np.asarray(images).reshape(count, -1)
 
     def real_adjoint(self, values: Array) -> Array:
-        """The real part of it, by the inverse real transform."""
+        """Re(A*y) by the inverse real transform, at half the work."""
         turned = self._turned(values, forward=False)
         result = np.empty(self.shape, turned.real.dtype)
         for frames, samples in self._pieces:
@@ -129,14 +130,14 @@ class PartialFourier(Sensing):
         return result
 
     def _turned(self, values: Array, forward: bool) -> Array:
-        """With the phases of an origin in the middle, or without them again; at least complex."""
+        """``forward``: from coefficients for an origin at the first pixel to those for the middle; otherwise back."""
         if self._phase is None:
             return values.astype(np.result_type(values.dtype, np.complex64), copy=False)
         phase = self._phase.astype(np.result_type(values.dtype, np.complex64))
         return np.asarray(values * (phase if forward else phase.conj()))
 
     def apply_factors(self, left: Array, right: Array) -> Array:
-        """A[u vᵀ]: frame t is u_t times one transform."""
+        """A[u vᵀ]: frame t is u_t times the transform of v."""
         spectrum = self._transform(right, scipy.fft.fft2)
         values = np.einsum("kr,kr->k", left[self._frame_of], spectrum[self._frequency_of])
         return self._turned(values, forward=True)
@@ -163,9 +164,9 @@ class PartialFourier(Sensing):
         return 1.0
 
     def row_bound(self, real: bool) -> Array | float:
-        """A real matrix has half of its energy in a frequency and half in the mirror image.
+        """1, or with ``real`` ½ for a coefficient whose mirror image was not measured.
 
-        So a coefficient whose mirror image was not measured has a row of length ½ for real matrices.
+        The spectrum of a real matrix has half of a frequency's energy there and half at the mirror image.
         """
         if not real:
             return 1.0
@@ -179,12 +180,14 @@ class PartialFourier(Sensing):
 class Sense(Sensing):
     """Parallel imaging with known coil sensitivities: some Fourier coefficients of map_c·frame_t for every coil c.
 
-    ``kept`` and ``maps`` lie as :mod:`rankwolf.sensing.frames` says (by default time first: (frames, height, width) and
-    (coils, height, width)). b is coil after coil, each as :class:`PartialFourier` has it, or all of k-space with a
-    coil axis. L and S are complex unless ``recover`` is told otherwise.
+    ``kept`` has shape (frames, height, width), ``maps`` (coils, height, width) and b, all of k-space, (frames, coils,
+    height, width); with ``time="last"``, (height, width, frames), (height, width, coils) and (height, width, frames,
+    coils). ``frames=`` and ``centred=`` are those of :class:`PartialFourier`. b may also be a vector: the kept
+    coefficients of the first coil, then those of the second, … L and S are complex unless ``recover`` is told
+    ``dtype=float``.
 
-    ‖A‖ is at most the largest √Σ_c|map_c|² of a pixel: 1 for maps that are normalised. Cost: one transform of the
-    series for each coil; memory a few frames beside the result, whatever the number of coils.
+    ‖A‖ is at most the largest √Σ_c|map_c|² of a pixel: 1 for normalised maps. A product costs one transform of the
+    series for each coil; its memory is that of a few frames beside the result, for any number of coils.
 
     >>> import numpy as np
     >>> from rankwolf.sensing import Sense
@@ -226,7 +229,7 @@ class Sense(Sensing):
         return self._maps.astype(np.result_type(array.dtype, np.complex64), copy=False)
 
     def apply(self, matrix: Array) -> Array:
-        """A transform of the series for each coil; memory a few frames."""
+        """The kept coefficients of the first coil, then of the second, …"""
         coil, maps = self._coil, self._maps_like(matrix)
         values = np.empty((self.coils, coil.size), maps.dtype)
         for frames, samples in coil._pieces:
@@ -249,7 +252,7 @@ class Sense(Sensing):
         return result
 
     def apply_factors(self, left: Array, right: Array) -> Array:
-        """A[u vᵀ]: a coil multiplies v by its map."""
+        """A[u vᵀ]: each coil's coefficients are those of u·(map∘v)ᵀ."""
         maps = self._maps_like(right)
         return np.concatenate(
             [self._coil.apply_factors(left, coil_map[:, None] * right) for coil_map in maps]
@@ -266,7 +269,7 @@ class Sense(Sensing):
 
 
 def _pieces(mask: Array) -> list[tuple[slice, slice]]:
-    """A few frames at a time, with the samples that they have: about ``PIECE_ENTRIES`` pixels."""
+    """Groups of frames of about ``PIECE_ENTRIES`` pixels: which frames, and which of the p coefficients are theirs."""
     counts = np.concatenate([[0], np.cumsum(mask.sum(axis=(1, 2)))])
     step = max(1, PIECE_ENTRIES // (mask.shape[1] * mask.shape[2]))
     starts = range(0, mask.shape[0], step)
@@ -278,7 +281,7 @@ def _pieces(mask: Array) -> list[tuple[slice, slice]]:
 
 
 def check_points(points: Any, where: str) -> Array:
-    """(frames, samples, 2), finite."""
+    """k-space positions as an array of shape (frames, samples, 2); an error unless they are finite numbers."""
     given = np.asarray(points)
     if given.ndim < 3 or given.shape[-1] != 2 or given.dtype.kind not in "iuf" or not given.size:
         raise bad(

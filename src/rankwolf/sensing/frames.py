@@ -31,17 +31,17 @@ from rankwolf.ground.complaints import bad, check_choice, check_whole
 
 @dataclass(frozen=True)
 class Layout:
-    """How masks, k-space and maps lie in the arrays that the user has; ``where`` is who is asked."""
+    """The order of axes in the user's masks, k-space and maps. ``where`` names the operator in errors."""
 
     time: str
     centred: bool
     where: str
     guessed: bool = False
-    """Whether nobody said where time is."""
+    """Whether ``time`` is the default, because the user did not say it."""
 
     @classmethod
     def checked(cls, time: Any, centred: Any, where: str) -> Layout:
-        """From what the user says."""
+        """From the user's ``time`` and ``centred``; an error where they are neither of the choices."""
         if not isinstance(centred, bool):
             raise bad("centred", "True or False", repr(centred), where)
         if time is None:
@@ -49,7 +49,7 @@ class Layout:
         return cls(check_choice("time", time, ("first", "last"), where), centred, where)
 
     def mask(self, kept: Any, frames: Any) -> Array:
-        """(frames, height, width), zero frequency first."""
+        """The user's mask as (frames, height, width), zero frequency first."""
         given = np.asarray(kept)
         if given.dtype != np.bool_ or given.ndim not in (2, 3) or not given.any():
             raise bad(
@@ -84,7 +84,7 @@ class Layout:
         return np.fft.ifftshift(mask, axes=(1, 2)) if self.centred else np.ascontiguousarray(mask)
 
     def maps(self, maps: Any, frame_shape: tuple[int, int]) -> Array:
-        """(coils, height, width)."""
+        """The user's coil maps as (coils, height, width)."""
         given = np.asarray(maps)
         order = "(coils, height, width)" if self.time == "first" else "(height, width, coils)"
         if given.dtype.kind not in "biufc" or given.ndim != 3 or not np.all(np.isfinite(given)):
@@ -117,6 +117,6 @@ def _may_be_last(shape: tuple[int, ...]) -> bool:
 
 
 def centring_phase(frame_shape: tuple[int, int]) -> Array:
-    """What moving the origin to the middle of an image multiplies its Fourier coefficients with, height × width."""
+    """The factors by which Fourier coefficients change when the origin moves to the middle of the image."""
     phases = [np.exp(2j * np.pi * (np.arange(side) * (side // 2) % side) / side) for side in frame_shape]
     return np.asarray(np.multiply.outer(*phases))

@@ -1,4 +1,4 @@
-"""Everything else that is linear: matrices, lists of sensing matrices, LinearOperators, pairs of functions."""
+"""Operators from elsewhere: arrays, sparse matrices, lists of sensing matrices, LinearOperators, pairs of functions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from rankwolf.sensing.base import Sensing
 
 
 class LinearSensing(Sensing):
-    """A p × mn operator on the entries of the matrix, row after row (``X.ravel()``).
+    """A p × mn operator that acts on ``X.ravel()``, the entries of the matrix row after row.
 
     ``operator`` is anything that ``scipy.sparse.linalg.aslinearoperator`` takes: an array, a sparse matrix, a
-    LinearOperator, an operator of PyLops. There is no structure to use: A*y is dense, and a product costs what the
-    operator's own does, 2p·mn for an array.
+    LinearOperator, an operator of PyLops. A product costs what the operator's own does, 2p·mn operations for an array.
 
     >>> import numpy as np
     >>> from rankwolf.sensing import LinearSensing
@@ -45,11 +44,11 @@ class LinearSensing(Sensing):
         self._operator = linear
 
     def apply(self, matrix: Array) -> Array:
-        """One product."""
+        """The operator's product with ``X.ravel()``."""
         return np.ravel(self._by_parts(self._operator.matvec, np.ravel(matrix)))
 
     def adjoint(self, values: Array) -> Array:
-        """One product with the adjoint."""
+        """The product with the operator's adjoint, as an m × n matrix."""
         try:
             product = self._by_parts(self._operator.rmatvec, values)
         except (NotImplementedError, RecursionError, TypeError) as error:
@@ -59,7 +58,7 @@ class LinearSensing(Sensing):
         return product.reshape(self.shape)
 
     def _by_parts(self, product: Callable[[Array], Any], vector: Array) -> Array:
-        """A real operator need not know complex numbers."""
+        """The product; for a real operator and a complex vector, real and imaginary part on their own."""
         if self.dtype.kind != "c" and np.iscomplexobj(vector):
             return np.asarray(product(np.ascontiguousarray(vector.real))) + 1j * np.asarray(
                 product(np.ascontiguousarray(vector.imag))
@@ -68,10 +67,10 @@ class LinearSensing(Sensing):
 
 
 class FunctionSensing(Sensing):
-    """A pair of functions: ``forward`` takes an m × n array to p numbers in any shape, ``backward`` is its adjoint.
+    """Two functions: ``forward`` makes p numbers, in any shape, of an m × n array; ``backward`` is its adjoint.
 
-    ``backward`` is handed the p numbers as a vector. Both work on copies, so that a function may overwrite what it is
-    given or fill the same array every time. There is no structure to use: A*y is dense.
+    ``backward`` gets the p numbers as a vector and returns the mn entries in any shape. Arguments and results are
+    copied, so that a function may overwrite its argument or return the same array every time. A product costs one call.
 
     >>> import numpy as np
     >>> from rankwolf.sensing import FunctionSensing
@@ -94,7 +93,7 @@ class FunctionSensing(Sensing):
         self._forward, self._backward = forward, backward
 
     def apply(self, matrix: Array) -> Array:
-        """Call ``forward``."""
+        """What ``forward`` returns, as a vector."""
         values = np.array(self._forward(matrix.copy())).ravel()
         if values.size != self.size:
             raise bad(
@@ -106,7 +105,7 @@ class FunctionSensing(Sensing):
         return values
 
     def adjoint(self, values: Array) -> Array:
-        """Call ``backward``."""
+        """What ``backward`` returns, as an m × n matrix."""
         matrix = np.array(self._backward(values.copy()))
         if matrix.size != self.shape[0] * self.shape[1]:
             raise bad(
@@ -126,9 +125,9 @@ _KINDS = (
 
 
 def sensing_matrices(matrices: Any) -> LinearSensing:
-    """b_k = ⟨A_k, X⟩ for a list of matrices A_k, dense or sparse, or an array of shape (p, m, n).
+    """The operator b_k = ⟨A_k, X⟩ for a list of matrices A_k, dense or sparse, or an array of shape (p, m, n).
 
-    Memory p·mn numbers (what is stored, of sparse ones); a product costs twice as many operations.
+    Memory: p·mn numbers, or the stored entries of sparse matrices. A product costs twice as many operations.
 
     >>> import numpy as np
     >>> from rankwolf.sensing import sensing_matrices
@@ -154,9 +153,10 @@ def sensing_matrices(matrices: Any) -> LinearSensing:
 
 
 def as_sensing(sensing: Any, shape: Any = None) -> Sensing:
-    """Whatever ``sensing`` is, as an operator on matrices of ``shape`` (needed where it does not know it itself).
+    """The operator that :func:`rankwolf.recover` makes of its second argument; ``shape`` is that of the matrix.
 
-    What :func:`rankwolf.recover` does with its second argument. Costs nothing: no array is copied.
+    ``shape`` may be left out for operators that know it: those of this module and lists of sensing matrices. Costs
+    nothing for an operator; a list of sensing matrices is copied into one array.
 
     >>> import numpy as np
     >>> from rankwolf.sensing import as_sensing

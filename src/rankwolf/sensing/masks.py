@@ -11,7 +11,7 @@ from rankwolf.ground.complaints import bad, check_whole
 
 
 def random_mask(size: int, shape: tuple[int, ...], seed: int) -> Array:
-    """A boolean array with ``size`` entries set, every choice equally likely."""
+    """A boolean array with ``size`` True entries at random places, all choices equally likely."""
     total = int(np.prod(shape))
     size, seed = check_whole("size", size, 1, "random_mask"), check_whole("seed", seed, 0, "random_mask")
     if size > total:
@@ -22,7 +22,7 @@ def random_mask(size: int, shape: tuple[int, ...], seed: int) -> Array:
 
 
 def check_mask(name: str, mask: Any, ndim: int, where: str) -> Array:
-    """A boolean array of ``ndim`` dimensions with something in it."""
+    """``mask`` as a boolean array of ``ndim`` dimensions with at least one True; an error otherwise."""
     kept = np.asarray(mask)
     if kept.ndim != ndim or kept.dtype != np.bool_ or not kept.any():
         raise bad(

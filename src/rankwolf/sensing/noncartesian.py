@@ -21,13 +21,15 @@ class NonCartesian(Sensing):
     """(1/√pixels)·Σ_x X_t(x)·exp(−i k·x) at the positions k of frame t, for one coil or with ``maps``.
 
     ``points`` has shape (frames, …, 2), the row's frequency before the column's, in ``units`` of ``"cycles"`` a pixel
-    (−½ to ½) or ``"radians"`` a pixel (−π to π); it has to be said which. The origin is the middle of the image, pixel
-    (height // 2, width // 2). Every frame has as many positions as the others. b is frame after frame (with ``maps``
-    coil after coil, each of them frame after frame), or an array of shape (frames, …) or (frames, coils, …).
+    (−½ to ½) or ``"radians"`` a pixel (−π to π). The origin is the middle of the image, pixel
+    (height // 2, width // 2). Every frame has the same number of positions. ``maps`` has shape (coils, height, width).
 
-    ``accuracy`` is the relative accuracy of the transforms; the adjoint is that of the same approximation to about as
-    much. Nothing is known about ‖A‖: ``recover`` estimates it. ``weights`` of a density compensation w are
-    ``Weighting(np.sqrt(w).reshape(1, -1)) @ A`` with b multiplied by √w as well.
+    b is an array of shape (frames, …), with ``maps`` (frames, coils, …), where … are the middle axes of ``points``. Or
+    it is a vector, frame after frame, with ``maps`` all frames of the first coil, then of the second, …
+
+    ``accuracy`` is the relative accuracy of a transform, and about that of the adjoint as an adjoint. ‖A‖ is not known;
+    ``recover`` estimates it. For a density compensation w, take ``Weighting(np.sqrt(w).reshape(1, -1)) @ A``
+    and multiply b by √w.
 
     Cost of a product: one non-uniform FFT for each frame and coil, O(pixels·log pixels + positions·log²(1/accuracy)).
 
@@ -95,7 +97,7 @@ class NonCartesian(Sensing):
         return np.moveaxis(b.reshape(self.frames, self.coils, -1), 1, 0).ravel()
 
     def apply(self, matrix: Array) -> Array:
-        """A transform of every frame and coil."""
+        """The Fourier sums: all frames of the first coil, then of the second, …"""
         values = np.empty((self.coils, self.frames, self._points.shape[1]), np.complex128)
         plan, scale = self._plans[2], self.shape[1] ** -0.5
         for t, frame in enumerate(matrix.reshape(self.frames, *self.frame_shape)):
@@ -116,5 +118,5 @@ class NonCartesian(Sensing):
         return series.reshape(self.shape)
 
     def _batch(self, values: Array) -> Array:
-        """One transform has no axis of its own in finufft."""
+        """The transforms of all coils as finufft takes them: a single one has no axis for coils."""
         return np.ascontiguousarray(values[0] if self.coils == 1 else values)

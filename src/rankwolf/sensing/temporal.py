@@ -16,9 +16,9 @@ from rankwolf.sensing.base import Sensing
 class Temporal(Sensing):
     """The unitary Fourier or cosine transform of every column of a frames × pixels matrix.
 
-    With X the series and T the transform, ``recover(b, A @ T.inverse)`` finds L and S with b ≈ A[T*(L + S)]: S is
-    sparse in temporal frequency, where what beats or drifts has few coefficients. L loses nothing, because the nuclear
-    norm does not change under a unitary T. :meth:`frames` turns L, S or their sum back into a series:
+    ``recover(b, A @ T.inverse)`` finds L and S with b ≈ A[T*(L + S)], where T is the transform: S is sparse in temporal
+    frequency, in which what beats or drifts has few coefficients. For L nothing changes, because a unitary T leaves the
+    nuclear norm as it is. :meth:`frames` turns L, S or their sum back into a series:
 
     >>> import numpy as np
     >>> from rankwolf.sensing import Temporal
@@ -50,15 +50,15 @@ class Temporal(Sensing):
         return np.asarray((scipy.fft.idct if back else scipy.fft.dct)(matrix, axis=0, norm="ortho"))
 
     def apply(self, matrix: Array) -> Array:
-        """mn·log(m) operations."""
+        """The coefficients of every column; from coefficients back to the series for an inverse."""
         return self._transform(matrix, back=self._inverted).ravel()
 
     def adjoint(self, values: Array) -> Array:
-        """The inverse."""
+        """The inverse transform, which is the adjoint."""
         return self._transform(values.reshape(self.shape), back=not self._inverted)
 
     def frames(self, part: Any) -> Array:
-        """The series that has these coefficients: for L, for S, or for an array such as their sum."""
+        """The series, frames × pixels, whose coefficients are ``part``: L, S, or an array such as their sum."""
         if isinstance(part, LowRank):
             u = self._transform(part.u * part.s, back=True)
             return np.asarray(u @ part.vt)

@@ -12,9 +12,9 @@ from rankwolf.sensing.base import Sensing
 
 
 class Weighting(Sensing):
-    """A[X] = W∘X, all entries row after row, for ``A @ Weighting(…)`` and ``Weighting(…) @ A``.
+    """A[X] = W∘X as a vector of mn numbers, row after row; a part of ``A @ Weighting(…)`` or ``Weighting(…) @ A``.
 
-    ``weights`` has the matrix's shape, or one that NumPy broadcasts to ``shape`` (one row for all frames, say).
+    ``weights`` has the matrix's shape, or one that NumPy broadcasts to ``shape``: one row for all frames, say.
     ‖A‖ is the largest modulus of a weight. A product costs mn multiplications.
 
     >>> import numpy as np
@@ -35,17 +35,17 @@ class Weighting(Sensing):
         super().__init__(wanted, wanted[0] * wanted[1], np.result_type(given.dtype, np.float64))
 
     def _like(self, array: Array) -> Array:
-        """In the precision of ``array``."""
+        """The weights in the precision of ``array``."""
         single = array.dtype in (np.dtype(np.float32), np.dtype(np.complex64))
         kind = np.complex64 if self.dtype.kind == "c" else np.float32
         return self._weights.astype(kind) if single else self._weights
 
     def apply(self, matrix: Array) -> Array:
-        """mn products."""
+        """W∘X, row after row."""
         return np.asarray(self._like(matrix) * matrix).ravel()
 
     def adjoint(self, values: Array) -> Array:
-        """With the conjugate weights."""
+        """conj(W)∘Y, for Y the mn numbers as a matrix."""
         return np.asarray(self._like(values).conj() * values.reshape(self.shape))
 
     @property

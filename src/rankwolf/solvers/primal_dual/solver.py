@@ -46,11 +46,11 @@ class PrimalDual(Solver[Penalized, PrimalDualState]):
 
     @property
     def settings(self) -> PrimalDualSettings:
-        """All of them."""
+        """The constants of this solver: the defaults with its ``changes``."""
         return PrimalDualSettings(**self.changes)
 
     def init(self, problem: Penalized, data: Measurements, rng: np.random.Generator) -> PrimalDualState:
-        """L = S = 0, whose residual is b, and the weights at which that is optimal: one product with A*."""
+        """The start of the path, L = S = 0, and the weights at which that is optimal: one product with A*."""
         state = self._at(data, rng, LowRank.zeros(data.shape, data.dtype), data.b, np.zeros_like(data.b))
         self._find_first_weight(problem, data, state)
         state.path_weight = max(self.settings.start * state.first_weight, 1.0)
@@ -60,7 +60,7 @@ class PrimalDual(Solver[Penalized, PrimalDualState]):
     def init_at(
         self, problem: Penalized, data: Measurements, rng: np.random.Generator, start: tuple[LowRank, Array]
     ) -> PrimalDualState:
-        """A given pair, and the splitting at once: it is near the optimum, or the path would have been better."""
+        """A given pair. The splitting begins at once, without the path: the pair is taken to be near the optimum."""
         low_rank, sparse = start
         total = np.asarray(low_rank)
         total += sparse
@@ -127,5 +127,5 @@ class PrimalDual(Solver[Penalized, PrimalDualState]):
         )
 
     def solution(self, problem: Penalized, data: Measurements, state: PrimalDualState) -> MeasuredSolution:
-        """The pair as it is."""
+        """L and S of the last proximal step, and the y that proved the best bound so far."""
         return MeasuredSolution(state.low_rank, state.sparse, state.best_dual)
