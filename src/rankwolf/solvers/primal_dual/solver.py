@@ -17,7 +17,7 @@ from rankwolf.solvers.iterates.nuclear_oracle import NuclearOracle
 from rankwolf.solvers.primal_dual.path import path_step
 from rankwolf.solvers.primal_dual.settings import PrimalDualSettings
 from rankwolf.solvers.primal_dual.splitting import begin_splitting, splitting_step
-from rankwolf.solvers.primal_dual.state import BOUND_ORACLE, PrimalDualState
+from rankwolf.solvers.primal_dual.state import PrimalDualState
 
 
 class PrimalDual(Solver[Penalized, PrimalDualState]):
@@ -54,7 +54,6 @@ class PrimalDual(Solver[Penalized, PrimalDualState]):
         state = self._at(data, rng, LowRank.zeros(data.shape, data.dtype), data.b, np.zeros_like(data.b))
         self._find_first_weight(problem, data, state)
         state.path_weight = max(self.settings.start * state.first_weight, 1.0)
-        state.update_bound(problem, data)
         return state
 
     def init_at(
@@ -98,11 +97,10 @@ class PrimalDual(Solver[Penalized, PrimalDualState]):
 
     @staticmethod
     def _find_first_weight(problem: Penalized, data: Measurements, state: PrimalDualState) -> None:
-        """μ₀ from A*b, which the state has as its gradient."""
-        pair = state.oracle.leading_pair(
-            data, data.b, state.gradient, BOUND_ORACLE.tol, BOUND_ORACLE.products
-        )
-        state.first_weight = min(pair.value / problem.lambda_L, state.largest_entry() / problem.lambda_S)
+        """μ₀ from A*b, which the state has as its gradient, and the lower bound that b proves."""
+        norm, largest = state.spectral_norm(data), state.largest_entry()
+        state.first_weight = min(norm / problem.lambda_L, largest / problem.lambda_S)
+        state.bound_by(problem, data, norm, largest)
 
     def step(self, problem: Penalized, data: Measurements, state: PrimalDualState) -> PrimalDualState:
         """One iteration of the phase that the run is in."""
@@ -111,7 +109,6 @@ class PrimalDual(Solver[Penalized, PrimalDualState]):
             splitting_step(problem, data, state, self.settings)
         elif path_step(problem, data, state, self.settings):  # it was the last one of the path
             begin_splitting(data, state, self.settings)
-            state.update_bound(problem, data)
         return state
 
     def report(self, problem: Penalized, state: PrimalDualState) -> Report:

@@ -21,7 +21,7 @@ from rankwolf.data.measurements import Measurements
 from rankwolf.ground.arrays import inner
 from rankwolf.problem import Penalized
 from rankwolf.solvers.primal_dual.settings import PrimalDualSettings
-from rankwolf.solvers.primal_dual.state import BOUND_INTERVAL, PrimalDualState, tiles_of
+from rankwolf.solvers.primal_dual.state import BOUND_INTERVAL, LEAST_INTERVAL, PrimalDualState, tiles_of
 
 
 def begin_splitting(data: Measurements, state: PrimalDualState, settings: PrimalDualSettings) -> None:
@@ -71,7 +71,8 @@ def splitting_step(
         bound = state.update_bound(problem, data)
         _adapt(data, state, settings, bound)
         since = state.iteration - state.splitting_began
-        state.last_bound, state.next_bound = state.iteration, state.iteration + 2 + since // BOUND_INTERVAL
+        state.last_bound = state.iteration
+        state.next_bound = state.iteration + LEAST_INTERVAL + since // BOUND_INTERVAL
 
 
 def _adapt(data: Measurements, state: PrimalDualState, settings: PrimalDualSettings, bound: float) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from rankwolf.data.measurements import Measurements
 from rankwolf.ground.arrays import Array, inner
 from rankwolf.ground.low_rank import LowRank
+from rankwolf.oracles import nuclear
 from rankwolf.oracles.subspace import WarmThreshold
 from rankwolf.problem import Penalized
 from rankwolf.solvers.iterates.base import Oracle
@@ -18,10 +19,12 @@ from rankwolf.solvers.iterates.nuclear_oracle import NuclearOracle
 
 # Rows and columns that are worked on at once.
 TILE = (128, 512)
-# How exactly ‖A*y‖₂ is asked for: the lower bound depends on it.
+# ‖A*y‖₂ comes from a Gram matrix where the shorter side is at most so long, or that takes so few operations.
+GRAM_SIDE, GRAM_OPERATIONS = 128, 1e8
+# How exactly it is asked for otherwise: the lower bound depends on it.
 BOUND_ORACLE = Oracle(tol=1e-3, products=20)
-# In the splitting a bound is made every second iteration, and an iteration later after every so many of them.
-BOUND_INTERVAL = 12
+# In the splitting a bound is made every third iteration, and the interval grows by one after every so many of them.
+LEAST_INTERVAL, BOUND_INTERVAL = 3, 12
 
 
 @dataclass(kw_only=True)
@@ -74,13 +77,22 @@ class PrimalDualState:
         """max|A*y|."""
         return max(float(np.max(np.abs(self.gradient[tile]))) for tile in tiles_of(self.gradient))
 
-    def update_bound(self, problem: Penalized, data: Measurements) -> float:
-        """The lower bound that y proves, up to the norm of A*y, which is found to about a tenth of the gap."""
+    def spectral_norm(self, data: Measurements) -> float:
+        """‖A*y‖₂, never far below: exactly where that is cheap, else with an error of about a tenth of the gap."""
+        short, long = sorted(self.gradient.shape)
+        if short <= GRAM_SIDE or short**2 * long <= GRAM_OPERATIONS:
+            return nuclear.spectral_norm(self.gradient)
         tol = BOUND_ORACLE.tol_at(self.objective, self.lower_bound)
-        pair = self.oracle.leading_pair(data, self.dual, self.gradient, tol, BOUND_ORACLE.products)
-        largest = self.largest_entry()
+        return self.oracle.leading_pair(data, self.dual, self.gradient, tol, BOUND_ORACLE.products).upper
+
+    def update_bound(self, problem: Penalized, data: Measurements) -> float:
+        """The lower bound that y proves, as far as the norm of A*y is known."""
+        return self.bound_by(problem, data, self.spectral_norm(data), self.largest_entry())
+
+    def bound_by(self, problem: Penalized, data: Measurements, norm: float, largest: float) -> float:
+        """The same from ‖A*y‖₂ and max|A*y|."""
         y_dot_b, squared = inner(self.dual, data.b), inner(self.dual, self.dual)
-        bound = problem.lower_bound(y_dot_b, squared, pair.upper, largest)
+        bound = problem.lower_bound(y_dot_b, squared, norm, largest)
         if bound > self.lower_bound:
             self.lower_bound, self.best_dual = bound, self.dual
         return bound
