@@ -71,6 +71,31 @@ def test_what_auto_means():
             assert ending(A @ T.inverse, **asked) is not rw.Status.PATH_ENDED
 
 
+@pytest.mark.parametrize("asked", ["noise", "auto", "both"])
+def test_the_noise_of_a_series_is_that_at_the_end_of_the_path(asked):
+    """ε is met where the run ends, σ is found, and both pictures are better than at the weights for no noise."""
+    truth, A = beating(2)
+    T, rng = Temporal("fourier", A.shape), np.random.default_rng(0)
+    noise = rng.standard_normal(A.size) + 1j * rng.standard_normal(A.size)
+    b = A.apply(truth)
+    noise *= 0.1 * np.linalg.norm(b) / np.linalg.norm(noise)
+    epsilon = float(np.linalg.norm(noise))
+    forms = {
+        "noise": {"noise": epsilon},
+        "auto": {"delta": "auto"},
+        "both": {"delta": "auto", "noise": epsilon},
+    }
+    fit = rw.recover(b + noise, A @ T.inverse, rng=0, **forms[asked])
+    assert fit.status is rw.Status.PATH_ENDED
+    if asked == "noise":
+        assert fit.residual == pytest.approx(epsilon, rel=0.011)
+    else:
+        assert fit.noise_scale == pytest.approx(epsilon / A.size**0.5, rel=0.2)
+    plain = rw.recover(b + noise, A @ T.inverse, rng=0)
+    images, before = (T.frames(np.asarray(x.low_rank) + np.asarray(x.sparse)) for x in (fit, plain))
+    assert error(images, truth) < 0.9 * error(before, truth)
+
+
 def _silent():
     return warnings.catch_warnings(action="ignore")
 

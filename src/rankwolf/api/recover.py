@@ -33,6 +33,7 @@ from rankwolf.solvers.primal_dual import PrimalDualSettings
 
 # Of the runs by which weights are found: a rough gap is enough for the misfit, and each starts where the last ended.
 ROUGH_TOL, ROUGH_STEPS = 0.02, 60
+TO_THE_END_OF_PATH = PrimalDual(settle=PrimalDualSettings().linger)
 DEFAULT_TOL = 1e-3
 
 
@@ -89,7 +90,7 @@ def recover(
     radii : (τ_L, τ_S), optional
         Solve the norm-constrained problem instead.
     noise : float, optional
-        ε: the weights of the rule are multiplied by what makes ‖b − A[L + S]‖ = ε, to 1 %. That is the problem
+        ε: the weights of the rule are multiplied by what makes ‖b − A[L + S]‖ = ε, to 1 %. The optimum then solves
         min λ_L‖L‖_* + λ_S‖S‖₁ subject to ‖b − A[L + S]‖ ≤ ε. With ``delta="auto"``, the norm of the noise in b instead.
     problem : rankwolf.problem.Problem, optional
         Any form of the problem, made beforehand, in place of the parameters above.
@@ -116,8 +117,8 @@ def recover(
         ``"gap"`` and ``"paper"`` as in :func:`rankwolf.decompose`, with ``tol``. ``"path"``: both weights come down
         from where L = S = 0 is optimal, and the run ends 16 iterations after they have arrived. Of a strongly
         under-sampled series that is a better picture than the optimum; the gap is certified all the same. ``"auto"`` is
-        ``"path"`` behind a transform that makes S sparse (:class:`rankwolf.sensing.Temporal`) where the weights are
-        those of the rule and neither ``tol`` nor ``start`` is given, and ``"gap"`` otherwise.
+        ``"path"`` behind a transform that makes S sparse (:class:`rankwolf.sensing.Temporal`), unless ``lambdas``,
+        ``radii``, ``problem``, ``tol`` or ``start`` are given, and ``"gap"`` otherwise.
     tol : float, optional
         For ``"gap"`` and ``"paper"``; 1e-3 by default.
     max_iter, max_seconds, callback, verbose, rng, n_threads
@@ -159,15 +160,13 @@ def recover(
     deadline = Deadline(settings.stopping.max_seconds)
     operator = as_sensing(sensing, shape)
     solver = choose_solver(method, settings.form, "measurements", "recover")
-    by_rule = settings.given is None and settings.epsilon is None and not settings.from_noise
-    to_the_end_of_path = isinstance(solver, PrimalDual) and _ends_with_path(
-        stop, tol, start, operator.sparsifies and by_rule
-    )
+    series = operator.sparsifies and settings.given is None
+    to_the_end_of_path = isinstance(solver, PrimalDual) and _ends_with_path(stop, tol, start, series)
     if stop == "path" and not to_the_end_of_path:
         rule = "'gap' or 'paper' for this method"
         raise bad("stop", rule, repr(stop), "recover", "'primal-dual' has a path.")
     if to_the_end_of_path and not isinstance(method, Solver):
-        solver = PrimalDual(settle=PrimalDualSettings().linger)
+        solver = TO_THE_END_OF_PATH
     stopping = replace(settings.stopping, kind="path") if to_the_end_of_path else settings.stopping
     for name, value in (("norm", norm), ("noise", noise)):
         if value is not None:
@@ -188,10 +187,8 @@ def recover(
         problem = kept.saved.problem
     elif settings.given is not None:
         problem = settings.given
-    elif to_the_end_of_path and by_rule:
-        problem = Penalized(*series_weights(data, settings.delta, generator))
     else:
-        weights, sigma = _choose_weights(settings, data, generator, deadline)
+        weights, sigma = _choose_weights(settings, data, generator, deadline, to_the_end_of_path)
         problem = Penalized(*weights)
     check_scale(problem, data.summary.norm, data.norm, where="recover")
     watch = Watch(callback, verbose, stopping.tol, "recover")
@@ -211,13 +208,19 @@ def _ends_with_path(stop: str, tol: Any, start: Any, rule_for_series: bool) -> b
 
 
 def _choose_weights(
-    settings: Settings, data: Measurements, rng: np.random.Generator, deadline: Deadline
+    settings: Settings, data: Measurements, rng: np.random.Generator, deadline: Deadline, series: bool
 ) -> tuple[tuple[float, float], float | None]:
-    """The weights that δ, the noise in b or a bound on it ask for, and σ where they rest on the noise."""
+    """The weights that δ, the noise in b or a bound on it ask for, and σ where they rest on the noise.
+
+    Of a ``series``, whose runs end with the path, noise and misfit are those at the end of the path.
+    """
 
     def short_run(problem: Penalized, last: Decomposition | None) -> Decomposition:
-        """A rough solution, from the last one where there is one."""
+        """A rough solution, from the last one where there is one; or down the path."""
         stopping = Stopping(tol=ROUGH_TOL, max_iter=ROUGH_STEPS, max_seconds=settings.stopping.max_seconds)
+        if series:
+            stopping = replace(stopping, kind="path", max_iter=settings.stopping.max_iter)
+            return solve(problem, data, TO_THE_END_OF_PATH, stopping, None, rng, deadline=deadline)
         given = None if last is None else _check_start(last, data)
         return solve(problem, data, PrimalDual(), stopping, None, rng, deadline=deadline, start=given)
 
@@ -226,7 +229,7 @@ def _choose_weights(
     if settings.from_noise and settings.epsilon is not None:
         sigma = settings.epsilon / data.b.size**0.5
         return weights_for_noise(data, sigma, rng), sigma
-    weights = default_weights(data, settings.delta)
+    weights = series_weights(data, settings.delta, rng) if series else default_weights(data, settings.delta)
     if settings.epsilon is not None:
         weights = weights_for_misfit(data, settings.epsilon, weights, short_run)
     return weights, None
