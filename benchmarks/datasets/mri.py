@@ -41,6 +41,18 @@ def brain() -> Array:
     return np.asarray(frames / frames.max())
 
 
+def smaller(frames: Array, side: int) -> Array:
+    """The lowest frequencies alone: the same images with fewer pixels."""
+    before = round(frames.shape[1] ** 0.5)
+    if before == side:
+        return frames
+    spectrum = np.fft.fftshift(np.fft.fft2(frames.reshape(-1, before, before)), axes=(1, 2))
+    cut = (before - side) // 2
+    kept = np.fft.ifftshift(spectrum[:, cut : cut + side, cut : cut + side], axes=(1, 2))
+    images = np.fft.ifft2(kept).real
+    return np.asarray((images / images.max()).reshape(len(frames), -1))
+
+
 def radial_mask(frames: int, side: int, lines: int) -> Array:
     """(frames, side, side), zero frequency first."""
     mask = np.zeros((frames, side, side), bool)

@@ -1,6 +1,7 @@
-"""Dynamic MRI of the brain series: zero filling, two L + S methods from their papers, and ours at its defaults.
+"""Dynamic MRI: zero filling, two L + S methods from their papers, and ours at its defaults.
 
-``python -m benchmarks mri --lines 8 --coils 1 8``. Each method gives an error after every iteration; times are of the
+``python -m benchmarks mri --lines 8 --coils 1 8`` takes the brain series, ``--series heart speech`` rendered ones
+(``--series all``: every one of them). Each method gives an error after every iteration; times are of the
 whole process on one thread, without the evaluation. The rivals run at their published settings and at the best of a
 grid of thresholds, chosen by the error, which needs the truth; ours has its defaults, with and without a Fourier
 transform along time, which the rivals have as well.
@@ -25,7 +26,8 @@ from benchmarks.contestants.mri import (
     zero_filled,
 )
 from benchmarks.data import Array
-from benchmarks.datasets.mri import Series, series
+from benchmarks.datasets.mri import Series, brain, measured, smaller
+from benchmarks.datasets.phantoms import phantoms
 from benchmarks.harness.results import Results, Row, table
 from rankwolf.sensing import Temporal
 
@@ -91,12 +93,23 @@ def _last(points: list[tuple[float, float]]) -> Row:
     }  # fmt: skip
 
 
+def chosen(names: list[str], side: int) -> dict[str, Array]:
+    """The series by name: rendered, or the brain."""
+    rendered = phantoms(side)
+    names = [*rendered, "brain"] if names == ["all"] else names
+    return {name: smaller(brain(), side) if name == "brain" else rendered[name] for name in names}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--lines", type=int, nargs="+", default=[4, 8, 16])
     parser.add_argument("--coils", type=int, nargs="+", default=[1, 8])
+    parser.add_argument(
+        "--series", nargs="+", default=["brain"], choices=["all", "brain", *phantoms(8)], metavar="NAME"
+    )
+    parser.add_argument("--side", type=int, default=128, help="of the images, in pixels")
     parser.add_argument("--frames", type=int, help="the first so many alone")
     parser.add_argument("--iterations", type=int, default=50, help="of the rivals at their best thresholds")
     parser.add_argument(
@@ -104,8 +117,9 @@ def main() -> None:
     )
     options = parser.parse_args()
     results = Results("mri", vars(options))
-    for coils, lines in product(options.coils, options.lines):
-        case = series(lines, coils, options.frames)
+    images = chosen(options.series, options.side)
+    for series, coils, lines in product(images, options.coils, options.lines):
+        case = measured(images[series][: options.frames], lines, coils)
         rows: dict[str, Row] = {
             "zero filling": {
                 "error": case.error(zero_filled(case.b, case.sensing)),
@@ -120,13 +134,13 @@ def main() -> None:
             rows["ours"] = ours(case, None)
         rows["ours, in time"] = ours(case, case.transform)
         for name, row in rows.items():
-            results.add({"coils": coils, "lines": lines, "method": name, **row})
+            results.add({"series": series, "coils": coils, "lines": lines, "method": name, **row})
         lines_of_table = [
             (name, f"{row['error']:.4f}", str(row["iterations"]), f"{row['seconds']:.1f}",
              f"{row['near']} ({row['near_seconds']:.1f} s)" if "near" in row else "", str(row.get("thresholds", "")))
             for name, row in rows.items()
         ]  # fmt: skip
-        print(f"\n{coils} coil{'s' * (coils > 1)}, {lines} lines a frame")
+        print(f"\n{series}, {coils} coil{'s' * (coils > 1)}, {lines} lines a frame")
         header = ("method", "error", "iterations", "seconds", "within 1 % of it after", "thresholds")
         print(table(header, lines_of_table), flush=True)
 
