@@ -23,6 +23,8 @@ class PrimalDualSettings:
     """The first primal step γ‖A‖², as a share of μ₀: how much larger the weights at which L = S = 0 is optimal are."""
     looseness_power: float = 1.0
     """How much longer γ is where d is far above what AA* does to the dual point: (Σd|y|²/‖A*y‖²) to this power."""
+    most_looseness: float = 4.0
+    """That ratio at most. Noise that A* hardly sees makes it large without saying anything about AA*."""
     too_short: float = 20.0
     """γ grows while the bound loses this many times more by scaling y to be feasible than primal and dual differ."""
     too_long: float = 0.3

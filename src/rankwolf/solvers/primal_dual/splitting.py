@@ -30,9 +30,8 @@ def begin_splitting(data: Measurements, state: PrimalDualState, settings: Primal
         state.carried_L[tile] = state.low_rank[tile]
         state.carried_S[tile] = state.sparse[tile]
     state.on_path = False
-    state.gamma = (
-        settings.step * state.first_weight / data.norm**2 * looseness(data, state) ** settings.looseness_power
-    )
+    loose = min(looseness(data, state), settings.most_looseness) ** settings.looseness_power
+    state.gamma = settings.step * state.first_weight / data.norm**2 * loose
     state.splitting_began = state.next_bound = state.last_bound = state.iteration
 
 
