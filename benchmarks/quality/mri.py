@@ -29,6 +29,7 @@ from benchmarks.data import Array
 from benchmarks.datasets.mri import Series, brain, measured, smaller
 from benchmarks.datasets.phantoms import phantoms
 from benchmarks.harness.results import Results, Row, table
+from rankwolf.ground.blas import one_blas_thread
 from rankwolf.sensing import Temporal
 
 RIVALS = {"otazo": otazo, "lin_fessler": lin_fessler}
@@ -46,7 +47,8 @@ def curve(case: Series, images: Iterator[Array]) -> list[tuple[float, float]]:
 
 
 def rival(case: Series, name: str, thresholds: Thresholds, iterations: int) -> Row:
-    points = curve(case, RIVALS[name](case.b, case.sensing, thresholds, iterations))
+    with one_blas_thread():
+        points = curve(case, RIVALS[name](case.b, case.sensing, thresholds, iterations))
     return {"thresholds": (thresholds.low_rank, thresholds.sparse), **_last(points)}
 
 
