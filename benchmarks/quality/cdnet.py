@@ -8,9 +8,9 @@ a median filter of 5 × 5.
 ``--rivals`` runs those four alone. ``--stages`` leaves out one stage after the other. ``--leave-one-out`` tries
 neighbours of every constant that was chosen on data, takes the best on three videos, and scores it on the fourth, one
 constant at a time and then all at once: the honest number. ``--cost`` takes the time of a frame and of the model.
-``--every N`` scores every N-th frame, which is quicker and nearly the same. ``--videos`` takes some of the four. With
-``--keep FOLDER`` the L of a video and its scores are kept there and not made again, so that a long measurement can be
-made in pieces.
+``--constants`` are some of those. ``--every N`` scores every N-th frame, which is quicker and nearly the same.
+``--videos`` takes some of the four. With ``--keep FOLDER`` the L of a video and its scores are kept there and not made
+again, so that a long measurement can be made in pieces.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -209,6 +209,7 @@ class Desk:
     videos: list[str]
     every: int = 1
     keep: Path | None = None
+    constants: Sequence[str] = tuple(choices())
 
     def solved(self, name: str) -> Solved:
         """A video with its L."""
@@ -297,7 +298,7 @@ def leave_one_out(desk: Desk) -> None:
 
     The last row has all constants at once at the values that the other videos chose for each.
     """
-    constants = choices()
+    constants = {name: found for name, found in choices().items() if name in desk.constants}
     solved: dict[str, Callable[[MaskRule], float]] = {}
 
     def scorer(name: str) -> Callable[[MaskRule], float]:
@@ -315,7 +316,7 @@ def leave_one_out(desk: Desk) -> None:
             for k, choice in enumerate(values)
         }
 
-    found = desk.scores("leave-one-out", measure)
+    found = desk.scores(f"leave-one-out-of-{len(constants)}", measure)
     if len(desk.videos) == 1:
         return  # there is nothing to choose on; what was measured is kept for all of them together
     together = dict.fromkeys(desk.videos, MaskRule())
@@ -331,7 +332,9 @@ def leave_one_out(desk: Desk) -> None:
         row(constant, own, f"took {taken} of {[choice.value for choice in values]}; means {each}")
     first = next(iter(constants))
     row("as they are", [found[name][f"{first} 0"] for name in desk.videos])
-    at_once = desk.scores("all-left-out", lambda name: {"all": scorer(name)(together[name])})
+    at_once = desk.scores(
+        f"all-left-out-of-{len(constants)}", lambda name: {"all": scorer(name)(together[name])}
+    )
     row("all at once", [at_once[name]["all"] for name in desk.videos])
 
 
@@ -365,8 +368,11 @@ def main() -> None:
     }  # fmt: skip
     for option in which:
         parser.add_argument(f"--{option}", action="append_const", const=option, dest="what")
+    parser.add_argument(
+        "--constants", nargs="+", metavar="NAME", choices=list(choices()), default=list(choices())
+    )
     arguments = parser.parse_args()
-    desk = Desk(arguments.videos, arguments.every, arguments.keep)
+    desk = Desk(arguments.videos, arguments.every, arguments.keep, arguments.constants)
     if arguments.what != ["cost"]:
         print(
             f"| what | {' | '.join(desk.videos)} | mean | note\n|---|"
