@@ -5,10 +5,10 @@ the best S for their L; pursuit is ‖L‖_* + ‖M − L‖₁/√max(m, n). Lo
 it. The error is that of L against the truth. ``rpca`` has to be told the rank, and is told the one that we found (the
 true one for the synthetic problem).
 
-Rankwolf has the weights of the data set (the paper's for the clip, those of the known noise for the other) and its default
-settings. In the full selection each rival is shown at the best of the settings in ``SEARCH``, which are tried on a
-smaller problem of the same kind: 300 × 300 with the same share of rank, or every eighth frame of the clip. Best is the
-smallest error of L (on the clip: the smallest pursuit objective), and of those within 2 % of it the quickest. λ is
+Rankwolf has the weights of the data set (the paper's for the clip, those of the known noise for the other) and its
+default settings. In the full selection each rival is shown at the best of the settings in ``SEARCH``. They are tried on
+a smaller problem of the same kind: 300 × 300 with the same share of rank, or every eighth frame of the clip. Best is
+the smallest error of L (on the clip: the smallest pursuit objective), and of those within 2 % of it the quickest. λ is
 searched around 1/√max(m, n) where there is a truth; on the clip it is part of the objective.
 """
 
