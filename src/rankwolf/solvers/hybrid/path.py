@@ -113,6 +113,11 @@ def deflated_bound(problem: Problem, point: Point, entries: int) -> float:
     return problem.lower_bound(sums.g_dot_m - taken, sums.g_squared - shorter, lambda_L, lambda_S)
 
 
+def expected_of_proof(problem: Problem, point: Point, entries: int) -> float:
+    """The bound to which the gap of a proof is compared: with the excess taken out, where G may not be too long."""
+    return ritz_bound(problem, point) if problem.follows else deflated_bound(problem, point, entries)
+
+
 def relative_gap(problem: Problem, state: HybridState) -> float:
     """Of ``problem`` itself at the best point, by the Ritz bound."""
     value = problem.value(state.found, state.evaluated.weights.lambda_S)

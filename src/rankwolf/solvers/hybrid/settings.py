@@ -89,9 +89,11 @@ class HybridSettings:
     # What is no further from that L than so many times the rounding of the largest entry is not in S.
     end_rounding: float = 1e4
 
-    # A proof's gap over what is expected of it (path.deflated_bound), at first, with everything observed and with gaps,
-    # where clipping again costs more. A proof is tried when it is expected to be enough.
+    # A proof's gap over the one that is computed before it (path.expected_of_proof), at first, with everything observed
+    # and with gaps, where clipping again costs more; and the same where the weights follow every pass. A proof is tried
+    # when it is expected to be enough.
     proof_ratio: tuple[float, float] = (3.0, 4.0)
+    following_proof_ratio: tuple[float, float] = (0.3, 0.5)
     # A proof that failed changes that ratio by at most this factor.
     ratio_step: float = 1.5
     # Whether a proof that failed teaches: the ratio above, and directions for the probes.

@@ -17,7 +17,7 @@ from rankwolf.problem import Certificate, Constrained, Found, NoiseBounded, Past
 from rankwolf.solvers.base import Report, Solution, Solver, Start
 from rankwolf.solvers.hybrid.end import at_the_end
 from rankwolf.solvers.hybrid.pace import Pace
-from rankwolf.solvers.hybrid.path import advance, deflated_bound, margin_of, ritz_bound
+from rankwolf.solvers.hybrid.path import advance, expected_of_proof, margin_of, ritz_bound
 from rankwolf.solvers.hybrid.settings import HybridSettings
 from rankwolf.solvers.hybrid.start import start, start_from
 from rankwolf.solvers.hybrid.state import HybridState, Level, Point
@@ -55,13 +55,20 @@ class Hybrid(Solver[Problem, HybridState]):
 
     def init(self, problem: Problem, source: Source, rng: np.random.Generator) -> HybridState:
         """A point on the way: see :mod:`rankwolf.solvers.hybrid.start`."""
-        return start(problem, source, rng, self.settings)
+        return self._expecting(problem, source, start(problem, source, rng, self.settings))
 
     def init_at(
         self, problem: Problem, source: Source, rng: np.random.Generator, given: Start
     ) -> HybridState:
         """At V of an earlier L, to which the first pass fits the rows."""
-        return start_from(given, problem, source, rng, self.settings)
+        return self._expecting(problem, source, start_from(given, problem, source, rng, self.settings))
+
+    def _expecting(self, problem: Problem, source: Source, state: HybridState) -> HybridState:
+        """``state``, with what is expected of the first proof."""
+        settings = self.settings
+        ratios = settings.following_proof_ratio if problem.follows else settings.proof_ratio
+        state.proof_ratio = ratios[0 if source.fully_observed else 1]
+        return state
 
     def step(self, problem: Problem, source: Source, state: HybridState) -> HybridState:
         """One pass, or a few where it overshot."""
@@ -80,8 +87,8 @@ class Hybrid(Solver[Problem, HybridState]):
         ready = settled and (not problem.follows or problem.allows(weights, found, margin))
         expected = bound
         if ready:
-            deflated = deflated_bound(problem, state.evaluated, state.observed)
-            expected = max(bound, state.value - state.proof_ratio * (state.value - deflated))
+            basis = expected_of_proof(problem, state.evaluated, state.observed)
+            expected = max(bound, state.value - state.proof_ratio * (state.value - basis))
         # Where the weights are looked for, a level that settles slowly shows in its own objective alone.
         improves = weights != problem and state.pace.decrease > 1e-13 * state.best
         return Report(
@@ -99,7 +106,7 @@ class Hybrid(Solver[Problem, HybridState]):
         """How much better or worse the proof was than the Ritz bound; and where Y was too long, as probes."""
         if not self.settings.learns:
             return
-        promised = deflated_bound(problem, state.evaluated, state.observed)
+        promised = expected_of_proof(problem, state.evaluated, state.observed)
         if state.value > promised:
             ratio = (state.value - certificate.likely_bound) / (state.value - promised)
             most = self.settings.ratio_step

@@ -86,12 +86,12 @@ class HybridState:
     rng: np.random.Generator
     observed: int
     pace: Pace
-    proof_ratio: float
     level: Level
     point: Point | None = None
     best: float = inf
     value: float = inf
     first: bool = True
+    proof_ratio: float = 1.0
     end: End | None = field(default=None, metadata=MADE_AGAIN)
     end_tried: bool = field(default=False, metadata=MADE_AGAIN)
 
@@ -118,7 +118,6 @@ class HybridState:
             rng=rng,
             observed=source.summary.observed,
             pace=Pace(),
-            proof_ratio=settings.proof_ratio[0 if source.fully_observed else 1],
             level=Level(weights, empty, no_columns),
         )
 
