@@ -211,3 +211,41 @@ def test_a_state_that_cannot_be_written_leaves_the_old_one(long, tmp_path, monke
     with pytest.raises(OSError, match="No space"):
         separator.save(tmp_path / "state.npz")
     assert Separator.load(tmp_path / "state.npz", QUICK).count == 5
+
+
+@pytest.fixture(scope="module")
+def trained(long):
+    separator = Separator(QUICK)
+    follow(separator, long.frames[:65])
+    return separator
+
+
+def changed(path, **parts):
+    with np.load(path) as file:
+        kept = {name: file[name] for name in file.files}
+    np.savez(path, **{**kept, **{name: change(kept[name]) for name, change in parts.items()}})
+
+
+@pytest.mark.parametrize("damage", ["cut", "text", "empty"])
+def test_a_damaged_state_is_one_error(damage, trained, tmp_path):
+    """Before, a state that was cut short was a traceback of zipfile."""
+    path = tmp_path / "state.npz"
+    trained.save(path)
+    content = path.read_bytes()
+    path.write_bytes({"cut": content[: len(content) // 2], "text": b"not a state", "empty": b""}[damage])
+    with pytest.raises(ValueError, match="is not a state"):
+        Separator.load(path)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [{"values": lambda a: a[:-1]}, {"values": lambda a: a.astype(float)}, {"least": lambda a: a[:, :-1]},
+     {"offsets": lambda a: a[:, :-1]}],
+)  # fmt: skip
+def test_a_state_that_does_not_fit_together_is_not_computed_with(parts, long, trained, tmp_path):
+    """Before, kernels read beyond the ends of what was shorter."""
+    path = tmp_path / "state.npz"
+    trained.save(path)
+    changed(path, **parts)
+    with pytest.raises(ValueError, match=r"is not a state|different shapes"):
+        Separator.load(path, QUICK).update(long.frames[70])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankwolf.kernels.compiling import compiled
+from rankwolf.kernels.compiling import compiled, must
 
 # Added to a sample that does not count: it is then farther from every residual, within ±255, than any radius.
 NO_SAMPLE = 8192
@@ -46,6 +46,9 @@ def mark_strangers(
     than the radius.
     """
     height, width, count, channels = samples.shape
+    must(residual.shape == (height, width, channels) and bounds.shape == (2, height, width, channels))
+    must(least.shape == (height, width) and strange.shape == (height, width))
+    must(offsets.shape[1] == count and offsets.shape[2] == 2)
     radius = int(np.sqrt(square_radius)) + 1
     for y in range(height):
         for x in range(width):
@@ -184,6 +187,8 @@ def mark_differences(
 
     Both pictures are (height, width, channels)."""
     height, width, channels = one.shape
+    must(two.shape == one.shape and gain.size == channels)
+    must(level.shape == (height, width) and found.shape == (height, width))
     for y in range(height):
         for x in range(width):
             largest = np.float32(0.0)

@@ -23,11 +23,14 @@ from typing import Any
 import numpy as np
 
 from rankwolf.api.decompose import decompose
+from rankwolf.files.address import Address
+from rankwolf.files.archive import opened_archive
+from rankwolf.files.claims import Budget
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad, check_threads
 from rankwolf.ground.whole import whole
 from rankwolf.video.light import LightTest
-from rankwolf.video.mask import Look, MaskModel, MaskRule, as_sample
+from rankwolf.video.mask import Look, MaskModel, MaskRule, as_sample, numbers_in
 from rankwolf.video.model import Model
 from rankwolf.video.noise import temporal_noise, weights_for
 from rankwolf.video.picture import Picture
@@ -241,23 +244,24 @@ class Separator:
         """A separator that goes on where :meth:`save` stopped; give the settings that it had."""
         result = cls(settings or LiveSettings(), rule or MaskRule(), seed)
         try:
-            with np.load(path, allow_pickle=False) as file:
-                about = json.loads(str(file["about"]))
-                if about["format"] != FORMAT:
-                    raise ValueError(f"its format is {about['format']}")
-                result.count, result.relearned, result._changed = (
-                    int(about[name]) for name in ("count", "relearned", "changed")
-                )
-                if about["shape"] is not None:
-                    height, width, *channels = about["shape"]
-                    result._picture = Picture(height, width, *channels)
-                result._collected = list(file["collected"]) if about["collecting"] else None
-                if "right" in file and result._picture is not None:
-                    lambda_L, lambda_S, noise = (float(number) for number in file["numbers"])
-                    model = Model(Path(), file["right"], lambda_L, lambda_S, noise, 0.0, result._picture)
-                    masker = MaskModel.of_arrays(file, result.rule)
-                    result._learned = _Learned(model, masker, file["stayed"])
-        except (OSError, KeyError, TypeError, ValueError) as error:
+            file, address = numbers_in(Path(path), "a state"), Address(Path(path))
+            with address.reading("a state"), opened_archive(address, Budget()) as archive:
+                about = json.loads(archive.word("about"))
+            if about["format"] != FORMAT:
+                raise ValueError(f"its format is {about['format']}")
+            result.count, result.relearned, result._changed = (
+                int(about[name]) for name in ("count", "relearned", "changed")
+            )
+            if about["shape"] is not None:
+                height, width, *channels = about["shape"]
+                result._picture = Picture(height, width, *channels)
+            result._collected = list(file["collected"]) if about["collecting"] else None
+            if "right" in file and result._picture is not None:
+                lambda_L, lambda_S, noise = (float(number) for number in file["numbers"])
+                model = Model(Path(), file["right"], lambda_L, lambda_S, noise, 0.0, result._picture)
+                masker = MaskModel.of_arrays(file, result.rule)
+                result._learned = _Learned(model, masker, file["stayed"])
+        except (OSError, ArithmeticError, LookupError, TypeError, ValueError) as error:
             if isinstance(error, FileNotFoundError):
                 raise
             raise ValueError(f"{str(path)!r} is not a state that Separator.save wrote: {error}.") from error

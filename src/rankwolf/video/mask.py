@@ -20,7 +20,9 @@ from pathlib import Path
 
 import numpy as np
 
-from rankwolf.files.archive import write_npz
+from rankwolf.files.address import Address
+from rankwolf.files.archive import opened_archive, write_npz
+from rankwolf.files.claims import REAL_KINDS, Budget
 from rankwolf.ground.arrays import Array
 from rankwolf.kernels.pictures import NO_SAMPLE
 from rankwolf.video.absorbed import AbsorbedRule, Scenery
@@ -223,7 +225,18 @@ class MaskModel:
 
     @classmethod
     def of_arrays(cls, found: Mapping[str, Array], rule: MaskRule) -> MaskModel:
-        """What :meth:`arrays` gave; distances, shadows and tidying by ``rule``."""
+        """What :meth:`arrays` gave, if its shapes fit; distances, shadows and tidying by ``rule``."""
+        height, width, _, channels = found["values"].shape
+        shapes = {
+            "least": (height, width),
+            "picture": (height, width, channels),
+            "reference": (height, width, channels),
+            "level": (height, width),
+        }
+        if found["values"].dtype != np.int16 or any(
+            name in found and found[name].shape != shape for name, shape in shapes.items()
+        ):
+            raise ValueError("its arrays do not fit together")
         samples = Samples(rule.consensus, found["values"], found["offsets"], found["least"])
         scenery = None
         if rule.absorbed is not None and SCENERY[0] in found:
@@ -237,8 +250,16 @@ class MaskModel:
     @classmethod
     def load(cls, path: Path, rule: MaskRule) -> MaskModel:
         """What :meth:`save` wrote."""
-        with np.load(path, allow_pickle=False) as file:
-            return cls.of_arrays(file, rule)
+        return cls.of_arrays(numbers_in(path, "a model of the mask"), rule)
+
+
+def numbers_in(path: Path, what: str) -> dict[str, Array]:
+    """The arrays of numbers in an .npz file, looked at as if a stranger had written it; ``what`` it should be."""
+    address = Address(path)
+    with address.reading(what), opened_archive(address, Budget()) as archive:
+        archive.check_sizes(archive.names)
+        kinds = {name: archive.header(name).dtype.kind for name in archive.names}
+        return {name: archive.array(name) for name, kind in kinds.items() if kind in REAL_KINDS}
 
 
 def as_sample(residual: Array, seen: Array | None) -> Array:
