@@ -174,7 +174,7 @@ class PartialFourier(Sensing):
         y, x = -np.arange(height) % height, -np.arange(width) % width
         mirror = self.mask[:, y][:, :, x]
         self_mirrored = (y == np.arange(height))[:, None] & (x == np.arange(width))
-        return np.where(mirror | self_mirrored, 1.0, 0.5)[self.mask]
+        return np.where((mirror | self_mirrored)[self.mask], 1.0, 0.5)
 
 
 class Sense(Sensing):

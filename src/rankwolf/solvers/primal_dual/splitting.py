@@ -55,15 +55,20 @@ def splitting_step(
         norm, state.nonzeros = norm + tile_norm, state.nonzeros + nonzeros
     image = data.apply(G)
     state.evaluate(problem, data, image, norm)
-    # y + ρ(y⁺ − y) with y⁺ = (y + σ(b − 2Kx⁺ + Kx))/(1 + σ)
-    sigma = 0.5 / (gamma * data.row_bound)
-    change = data.b - 2.0 * image
-    change += state.carried_image
-    change -= state.dual
-    change *= rho * sigma / (1.0 + sigma)
-    state.dual = state.dual + change
-    state.carried_image += rho * (image - state.carried_image)
-    del image, change, G, arrays  # the views of tiles hold on to it as well
+    # y + ρ(y⁺ − y) with y⁺ = (y + σ(b − 2Kx⁺ + Kx))/(1 + σ), by few vectors at a time: they may be as long as b.
+    step = image - state.carried_image
+    del image
+    change = data.b - state.dual
+    change -= state.carried_image
+    change -= step
+    change -= step
+    step *= rho
+    state.carried_image += step
+    del step
+    change *= 0.5 * rho / (gamma * data.row_bound + 0.5)
+    change += state.dual
+    state.dual = change
+    del change, G, arrays  # the views of tiles hold on to it as well
     state.gradient = np.zeros((0, data.shape[1]))  # its memory is free for the next one
     state.gradient = data.adjoint(state.dual)
     if state.iteration >= state.next_bound:
