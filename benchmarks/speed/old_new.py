@@ -6,8 +6,9 @@ the other waits. Shown are the median ratio of the seconds a pass (a step may ta
 processors, which other work on the machine changes less, and how far the two objectives are apart after every step.
 
 The hybrid is compared from the same cold start, without a sample and without the path, and with one step of the rows in
-a pass, as the earlier one had: then both do the same. ``hybrid as it is`` has its own start, rank and row steps, and
-its ratio shows what those cost a pass. ``python -m benchmarks old_new --data yaleB01 escalator --steps 12``.
+a pass, as the earlier one had: then both do the same, but for the limit of momentum, which moved at the earlier one.
+``hybrid as it is`` has its own start, rank and row steps, and its ratio shows what those cost a pass.
+``python -m benchmarks old_new --data yaleB01 escalator --steps 12``.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ COLD = {
     "sample_rows": float("inf"),
     "path_start": 0.0,
     "row_steps": [[1.0, 1.0]],
-    "probes_for_each": 0.0,
+    "measures_rows": False,
 }
 # Solver, its options now, and its options then.
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {

@@ -16,11 +16,9 @@ RowSteps = tuple[tuple[float, float], ...]
 class HybridSettings:
     """How the hybrid steps, starts and proves. The defaults were chosen on recorded data: ``benchmarks.ablation``."""
 
-    # Spare columns of the basis Q: this share of the rank, at least so many, and at least so many times the number of
-    # directions that came in with the last step.
+    # Spare columns of the basis Q: this share of the rank, and at least so many.
     probe_share: float = 0.25
     least_probes: int = 8
-    probes_for_each: float = 2.0
 
     # Steps longer than 1 by the inverse of the live share: in the rows' step (1), in the threshold step (3).
     bold_rows: bool = True

@@ -50,7 +50,7 @@ class Hybrid(Solver[Problem, HybridState]):
 
     @property
     def settings(self) -> HybridSettings:
-        """All of them."""
+        """The settings of this solver: the defaults, and what was changed."""
         return HybridSettings(**self.changes)
 
     def init(self, problem: Problem, source: Source, rng: np.random.Generator) -> HybridState:

@@ -143,8 +143,7 @@ def threshold(
     state.rows, state.left_map = swept.rows, coordinates[:, :rank] * root
     dtype, new = source.dtype, vectors[:, :rank] * root
     state.right = np.ascontiguousarray(new.astype(dtype))
-    came_in = rank - point.right.shape[1]
-    state.basis = _next_basis(vectors, rank, came_in, settings, state.rng).astype(dtype)
+    state.basis = _next_basis(vectors, rank, settings, state.rng).astype(dtype)
     state.first = False
     return price
 
@@ -170,13 +169,10 @@ def _basis_with(right: Array, basis: Array, rng: np.random.Generator) -> Array:
     return np.hstack([leading, rest]).astype(basis.dtype)
 
 
-def _next_basis(
-    vectors: Array, rank: int, came_in: int, settings: HybridSettings, rng: np.random.Generator
-) -> Array:
+def _next_basis(vectors: Array, rank: int, settings: HybridSettings, rng: np.random.Generator) -> Array:
     """The leading vectors: the rank, and the probes; random ones where there are too few."""
     n, have = vectors.shape
-    probes = max(int(settings.probe_share * rank), int(settings.probes_for_each * came_in))
-    want = rank + max(settings.least_probes, probes)
+    want = rank + max(settings.least_probes, int(settings.probe_share * rank))
     want = min(-(-want // 8) * 8, n)  # BLAS likes multiples of its vectors
     if want <= have:
         return np.ascontiguousarray(vectors[:, :want])
