@@ -49,6 +49,8 @@ class RefitSettings:
     """σ falls by this factor in a round at most,"""
     drifts: float = 10.0
     """but to so many times the root mean square by which V has moved L without delay."""
+    weak: float = 0.1
+    """Without noise: a last direction below this share of the one before is tried without."""
     few_entries: float = FEW_ENTRIES
     """Rows with fewer entries than this for each direction have their outliers chosen one by one."""
     power_steps: int = 3
@@ -84,10 +86,32 @@ def refit(
     """Fit ``low_rank``, as the source sees it, again without shrinkage. A pass a round (two for a sparse matrix).
 
     Directions that are too weak beside the noise to be worth their own error are dropped first
-    (:func:`least_strength`), unless ``keep_rank``.
+    (:func:`least_strength`), unless ``keep_rank``. Where the data have no noise, nothing is too weak: there a last
+    direction far below the others is tried without, and goes if the rest matches the data as exactly and calls no more
+    outliers than the direction had numbers to match them with.
     """
     with source.one_blas_thread():
-        return _Refit(source, low_rank, lambda_L, settings, keep_rank).run()
+        run = _Refit(source, low_rank, lambda_L, settings, keep_rank)
+        found = run.run()
+        while not keep_rank and run.is_exact(found) and _ends_weakly(found.low_rank, settings):
+            low_rank = _leading(low_rank, found.low_rank.rank - 1)
+            fewer = _Refit(source, low_rank, lambda_L, settings, keep_rank=True)
+            other = fewer.run()
+            if not fewer.is_exact(other) or other.outliers > found.outliers + sum(source.shape):
+                break
+            run, found = fewer, other
+        return found
+
+
+def _ends_weakly(low_rank: LowRank, settings: RefitSettings) -> bool:
+    """Whether the last direction is far below the one before it."""
+    values = low_rank.s
+    return values.size > 1 and float(values[-1]) < settings.weak * float(values[-2])
+
+
+def _leading(low_rank: LowRank, rank: int) -> LowRank:
+    """The strongest directions."""
+    return LowRank(low_rank.u[:, :rank], low_rank.s[:rank], low_rank.vt[:rank])
 
 
 def least_strength(shape: tuple[int, int]) -> float:
@@ -141,8 +165,9 @@ class _Refit:
     ) -> None:
         self.source, self.settings = source, settings
         self.observed, self.sigma, self.scales = source.summary.observed, 0.0, np.ones(source.shape[1])
-        eps = float(np.finfo(source.dtype).eps)
-        self.least = settings.rounding * eps * source.summary.norm / max(self.observed, 1) ** 0.5
+        size = source.summary.norm / max(self.observed, 1) ** 0.5
+        self.least = settings.rounding * float(np.finfo(source.dtype).eps) * size
+        self.nothing = max(self.least, settings.exact * size)
         self._take(low_rank, lambda_L)
         first = self._pass(np.inf, moves=False)
         # With fewer directions σ turns out larger, and further directions too weak.
@@ -175,6 +200,10 @@ class _Refit:
         outliers = self.observed - last.kept
         low_rank = self.source.low_rank(self.left, self.right)
         return Refitted(low_rank, self.sigma, limit, outliers, last.squared, rounds, settled)
+
+    def is_exact(self, found: Refitted) -> bool:
+        """Whether what is left is nothing beside the data."""
+        return bool(found.sigma <= self.nothing)
 
     def _lower_sigma(self, measured: float, drift: float) -> bool:
         """σ as it was measured, or on its way there, as long as V still drifts; whether it has further to fall.

@@ -49,6 +49,8 @@ class HybridSettings:
     sample_rows: float = 1500
     sample_entries: int = 2**17
     sample_share: float = 1 / 16
+    # While it is solved, a sample of high rank takes so many times its own size.
+    sample_copies: float = 8.0
     # The sample is solved until the relative gap of its Ritz bound is below this, in at most so many passes over it.
     sample_gap: float = 1e-2
     sample_passes: int = 200
@@ -99,11 +101,15 @@ class HybridSettings:
     # Whether the proof is told in which directions G is too long.
     deflates: bool = True
 
-    def samples(self, shape: tuple[int, int]) -> int | None:
-        """How many rows to solve first; None where that would be nearly all of them."""
+    def samples(self, shape: tuple[int, int], most_entries: float = inf) -> int | None:
+        """How many rows to solve first; None where that would be nearly all of them.
+
+        A share of the rows, as far as there is room for so many entries; less than ``sample_rows`` would say little.
+        """
         m, n = shape
         if self.sample_rows == inf:
             return None
         rows = int(self.sample_rows)
-        count = max(rows, min(n, 2 * rows), self.sample_entries // n, int(self.sample_share * m))
+        share = int(min(self.sample_share * m, most_entries / self.sample_copies / n))
+        count = max(rows, min(n, 2 * rows), self.sample_entries // n, share)
         return count if 3 * count <= 2 * m else None

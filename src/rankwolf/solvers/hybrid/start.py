@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 
@@ -25,7 +26,9 @@ def start(
     (√c + √n)/(√m + √n), so that as little noise comes into its L. A direction of the matrix is weaker in the sample by
     √(c/m), which is less: the rank of the sample is at most that of the whole. V takes half of the growth.
     """
-    (m, n), count = source.shape, settings.samples(source.shape)
+    most = source.workspace.most_bytes
+    room = inf if most is None else most / source.dtype.itemsize
+    (m, n), count = source.shape, settings.samples(source.shape, room)
     if count is None:
         return begin(problem, source, rng, settings)
     sample = InMemory(source.sample(count, rng), None, source.n_threads, transposed=False)

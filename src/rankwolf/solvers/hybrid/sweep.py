@@ -121,17 +121,20 @@ class HybridPass(Task[HybridSums]):
         """
         plan, dtype, limit = self.plan, self.right.dtype, self.plan.lambda_S
         inverse, nonzeros = self._inverse(shares), np.empty(tile.shape[0])
-        work = np.empty(tile.shape, dtype)
-        longest, moved, before = np.zeros((tile.shape[0], 1), dtype), left, left
+        work, descent, moved = np.empty(tile.shape, dtype), np.empty_like(left), np.empty_like(left)
+        longest = reach = np.zeros((tile.shape[0], 1), dtype)
         for number, (level, most) in enumerate(plan.row_steps):
             share = most if plan.bold else min(most, 1.0)
             clipped = clip_tile(tile, left, self.right_t, level * limit, out=work)
-            descent = clipped @ self.right - dtype.type(plan.lambda_L) * left
+            np.matmul(clipped, self.right, out=descent)
+            descent -= dtype.type(plan.lambda_L) * left
             if number > 0 and plan.measures_rows:
-                longest = _longest(share, longest, moved, before, descent)
+                longest = _longest(share, longest, reach, reach - _row_dots(moved, descent))
             else:
                 longest = np.full_like(longest, share)
-            moved, before = descent * (longest * inverse), descent
+            np.multiply(longest, inverse, out=moved)
+            moved *= descent
+            reach = _row_dots(moved, descent)
             left += moved
         clipped = clip_tile(tile, left, self.right_t, limit, sums.values, work, nonzeros)
         observed = shares[:, 0]
@@ -139,10 +142,13 @@ class HybridPass(Task[HybridSums]):
         return clipped
 
 
-def _longest(share: float, taken: Array, moved: Array, before: Array, descent: Array) -> Array:
-    """For each row, 1/c as a share of the whole step, at most ``share``; ``taken`` is the share of the last move."""
-    reach = np.einsum("ij,ij->i", moved, before)[:, None]
-    curved = reach - np.einsum("ij,ij->i", moved, descent)[:, None]
+def _row_dots(a: Array, b: Array) -> Array:
+    """The inner products of their rows, as a column."""
+    return np.asarray(np.einsum("ij,ij->i", a, b)[:, None])
+
+
+def _longest(share: float, taken: Array, reach: Array, curved: Array) -> Array:
+    """For each row, 1/c = t⟨p, g⟩/⟨p, g − g⁺⟩ of the whole step, at most ``share``; ``taken`` is t."""
     allowed = np.full_like(taken, share)
     np.divide(taken * reach, curved, out=allowed, where=share * curved > taken * reach)
     return allowed
