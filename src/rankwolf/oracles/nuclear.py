@@ -230,11 +230,15 @@ def projected_svd(gram: Array, cross: Array) -> tuple[Array, Array, Array]:
     The left singular vectors are B·turn. One step of subspace iteration on X, Rayleigh and Ritz included; k³ + nk² for
     k columns.
     """
-    values, vectors = patiently(np.linalg.eigh, gram)
+    return patiently(_projected_svd, gram, cross)
+
+
+def _projected_svd(gram: Array, cross: Array) -> tuple[Array, Array, Array]:
+    values, vectors = np.linalg.eigh(gram)
     used = values > 1e-12 * values[-1] if values.size else np.zeros(0, bool)
     turn = vectors[:, used] / np.sqrt(values[used])
     projected = cross @ turn  # XᵀŨ
-    values, vectors = patiently(np.linalg.eigh, projected.T @ projected)
+    values, vectors = np.linalg.eigh(projected.T @ projected)
     values, vectors = values[::-1], vectors[:, ::-1]
     used = values > 1e-18 * values[0] if values.size else np.zeros(0, bool)
     singular = np.sqrt(values[used])

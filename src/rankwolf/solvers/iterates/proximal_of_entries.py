@@ -15,6 +15,7 @@ import numpy as np
 from rankwolf import kernels
 from rankwolf.data import Source, Sums, Task
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.deadline import patiently
 from rankwolf.oracles import l1, nuclear
 from rankwolf.passes import EvaluateFactors, GramTask, projection_threshold, threshold_for_radius
 from rankwolf.problem import WithOracles
@@ -283,7 +284,7 @@ class ProximalEntries(ProximalPair[Source]):
         momentum = self.momentum.factor
         width, last = self.count + max(8, self.count // 8), np.zeros(0)
         while _subspace_is_cheaper(data, width):
-            basis = _widened(self.vectors, width, self.rng).astype(data.dtype)
+            basis = patiently(_widened, self.vectors, width, self.rng).astype(data.dtype)
             sums = data.run(SubspaceOfStep(right, momentum, np.ascontiguousarray(basis)), *rows)
             _, singular, self.vectors = nuclear.projected_svd(sums.gram, sums.cross)
             above = singular[singular > cut]
