@@ -48,6 +48,7 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "levels of the path end at a gap of 0.1": {"path_gap": 0.1},
     "proofs only when the Ritz bound is enough": {"proof_ratio": (float("inf"), float("inf"))},
     "failed proofs teach nothing": {"learns": False},
+    "failed proofs teach without a limit": {"ratio_step": float("inf")},
     "proofs without a hint": {"deflates": False},
 }
 

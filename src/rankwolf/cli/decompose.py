@@ -273,7 +273,7 @@ def kind_of_parts(arguments: argparse.Namespace, matrix: LabelledMatrix) -> str:
 
 
 def _path(address: str) -> Path:
-    """The file of ``file::name``."""
+    """The path in ``path::name``, where the name is that of an array or a sheet in the file."""
     return Path(address.partition("::")[0])
 
 

@@ -127,5 +127,5 @@ def warned(function: Call[P]) -> Call[P]:
 
 
 def quietly(function: Call[P]) -> Call[P]:
-    """The function as it was before :func:`warned`."""
+    """What :func:`warned` was given: the same function, without the warnings."""
     return function.__wrapped__  # type: ignore[attr-defined,no-any-return]

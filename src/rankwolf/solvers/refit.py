@@ -94,7 +94,7 @@ def refit(
         run = _Refit(source, low_rank, lambda_L, settings, keep_rank)
         found = run.run()
         while not keep_rank and run.is_exact(found) and _ends_weakly(found.low_rank, settings):
-            low_rank = _leading(low_rank, found.low_rank.rank - 1)
+            low_rank = low_rank.first(found.low_rank.rank - 1)
             fewer = _Refit(source, low_rank, lambda_L, settings, keep_rank=True)
             other = fewer.run()
             if not fewer.is_exact(other) or other.outliers > found.outliers + sum(source.shape):
@@ -107,11 +107,6 @@ def _ends_weakly(low_rank: LowRank, settings: RefitSettings) -> bool:
     """Whether the last direction is far below the one before it."""
     values = low_rank.s
     return values.size > 1 and float(values[-1]) < settings.weak * float(values[-2])
-
-
-def _leading(low_rank: LowRank, rank: int) -> LowRank:
-    """The strongest directions."""
-    return LowRank(low_rank.u[:, :rank], low_rank.s[:rank], low_rank.vt[:rank])
 
 
 def least_strength(shape: tuple[int, int]) -> float:

@@ -87,8 +87,8 @@ class Hybrid(Solver[Problem, HybridState]):
         ready = settled and (not problem.follows or problem.allows(weights, found, margin))
         expected = bound
         if ready:
-            basis = expected_of_proof(problem, state.evaluated, state.observed)
-            expected = max(bound, state.value - state.proof_ratio * (state.value - basis))
+            computed = expected_of_proof(problem, state.evaluated, state.observed)
+            expected = max(bound, state.value - state.proof_ratio * (state.value - computed))
         # Where the weights are looked for, a level that settles slowly shows in its own objective alone.
         improves = weights != problem and state.pace.decrease > 1e-13 * state.best
         return Report(
@@ -103,12 +103,12 @@ class Hybrid(Solver[Problem, HybridState]):
         )
 
     def learn(self, problem: Problem, state: HybridState, promised: float, certificate: Certificate) -> None:
-        """How much better or worse the proof was than the Ritz bound; and where Y was too long, as probes."""
+        """How much better or worse the proof was than was computed before; and where Y was too long, as probes."""
         if not self.settings.learns:
             return
-        promised = expected_of_proof(problem, state.evaluated, state.observed)
-        if state.value > promised:
-            ratio = (state.value - certificate.likely_bound) / (state.value - promised)
+        computed = expected_of_proof(problem, state.evaluated, state.observed)
+        if state.value > computed:
+            ratio = (state.value - certificate.likely_bound) / (state.value - computed)
             most = self.settings.ratio_step
             state.proof_ratio *= min(max(ratio / state.proof_ratio, 1.0 / most), most)
         if certificate.witness is not None:

@@ -18,7 +18,7 @@ from rankwolf.video.reading.base import Reader, Selection
 
 # The tag of EXIF that says how a camera was held: 1 is upright, from LYING on the picture lies on its side.
 ORIENTATION, UPRIGHT, LYING = 0x0112, 1, 5
-# Kinds of images of which Pillow knows that without decoding them.
+# Kinds of images of which Pillow knows the rotation (EXIF) without decoding them.
 WITH_EXIF = ("JPEG", "MPO", "TIFF", "WEBP")
 IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp")
 
