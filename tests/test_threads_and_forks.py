@@ -73,6 +73,28 @@ def test_calls_in_threads_leave_blas_its_threads():
     assert run(THREADS) == ["2"]
 
 
+FIRST_NAMES = """
+import threading, rankwolf as rw
+names = "decompose", "recover", "path", "RobustPCA", "select_delta", "video", "solvers", "sensing"
+gate, found = threading.Barrier(len(names)), []
+def ask(name):
+    gate.wait()
+    found.append(getattr(rw, name).__name__.split(".")[-1])
+threads = [threading.Thread(target=ask, args=(name,)) for name in names]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(*sorted(found))
+"""
+
+
+def test_threads_may_ask_for_their_first_names_at_once():
+    """Before: "deadlock detected by _ModuleLock('numba.core.errors')" in one of them, five times of six."""
+    names = ["decompose", "recover", "path", "RobustPCA", "select_delta", "video", "solvers", "sensing"]
+    assert run(FIRST_NAMES) == sorted(names)
+
+
 FORKS = """
 import os, threading, time, numpy as np, rankwolf as rw
 X = np.random.default_rng(0).standard_normal((60, 40))

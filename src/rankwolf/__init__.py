@@ -7,6 +7,7 @@ for the numerical libraries.
 from __future__ import annotations
 
 from importlib import import_module
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers and editors; a test compares these with the table below
@@ -47,6 +48,9 @@ _HOMES = {
 }
 # These are modules, not names in one.
 _MODULES = {"callbacks", "problem", "sensing", "solvers", "video"}
+# Threads that ask for their first name at the same moment would import Numba side by side, from two of its modules that
+# import each other: Python calls that a deadlock, and one of the threads fails.
+_ONE_AT_A_TIME = RLock()
 
 __all__ = [
     "Decomposition",
@@ -78,7 +82,8 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        found = import_module(f"{home}.{name}") if name in _MODULES else getattr(import_module(home), name)
+        with _ONE_AT_A_TIME:
+            found = import_module(f"{home}.{name}") if name in _MODULES else getattr(import_module(home), name)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "sklearn":
             raise
