@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,8 +14,10 @@ pytest.importorskip("av", reason="the extra 'video' is not installed")
 
 from video_files import scene, write_images
 
+import rankwolf as rw
 from rankwolf.cli.main import main
 from rankwolf.report import figures, page
+from rankwolf.report.solving import solve_charts
 from rankwolf.report.video_page import MOST_FRAMES, Album
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -172,12 +175,13 @@ class Frame:
 
 
 @pytest.mark.parametrize("count", [1, 50, MOST_FRAMES, MOST_FRAMES + 1, 1000, 5003])
-def test_the_album_spans_the_video_and_keeps_its_peaks(count):
+@pytest.mark.parametrize("known", [True, False])
+def test_the_album_spans_the_video_and_keeps_its_peaks(count, known):
     rng = np.random.default_rng(count)
     activity = rng.random(count)
     album = Album()
     for number in range(count):
-        album.visit(Frame(number, activity[number]))
+        album.visit(Frame(number, activity[number]), count if known else None)
     shots = album.shots()
     numbers = [shot.number for shot in shots]
     assert min(count, MOST_FRAMES // 2) <= len(shots) <= MOST_FRAMES
@@ -187,6 +191,16 @@ def test_the_album_spans_the_video_and_keeps_its_peaks(count):
     for shot in shots:
         window = shot.number // album.window * album.window
         assert shot.activity == activity[window : window + album.window].max()
+
+
+@pytest.mark.doubts
+def test_the_legend_names_the_objective_that_the_curve_is_above():
+    """It is zero where the objective is smallest, which need not be at the end."""
+    fit = rw.decompose(scene().frames[:6, ::4, ::4].reshape(6, -1), delta=0.01, rng=0)
+    fit = replace(fit, objective=2.0 * min(record.objective for record in fit.history))
+    chart = str(solve_charts(fit)[1]["chart"])
+    assert "above the smallest objective" in chart
+    assert "last objective" not in chart
 
 
 def test_charts_survive_odd_data():

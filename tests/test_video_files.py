@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ import av
 from video_files import cut, names, pictures, run, scene, summary_of, write_images, write_video
 
 from rankwolf.video.reading import Selection, open_frames
+from rankwolf.video.writing import Shape, VideoSink
 
 
 def turned(path, target):
@@ -181,3 +184,24 @@ def test_colours_are_forced_or_refused(tmp_path):
     for option, channels in (("--color", 3), ("--gray", 1), ("--no-report", 1)):
         assert run(path, "-o", tmp_path / option, "--no-report", "--quiet", option) == 0
         assert summary_of(tmp_path / option)["channels"] == channels
+
+
+@pytest.mark.parametrize(("name", "codec"), [("video.mkv", "ffv1"), ("video.mp4", "libx264")])
+def test_a_full_disk_is_one_error_and_the_file_is_closed(name, codec, tmp_path, capfd):
+    """Before, FFmpeg printed a traceback, or kept a file open whose header did not fit."""
+    path = tmp_path / name
+    path.symlink_to("/dev/full")
+    sink = VideoSink(path, codec, Shape(48, 64))
+    frame = np.random.default_rng(0).integers(0, 255, (48, 64)).astype(np.uint8)
+
+    def write_many():
+        for _ in range(200):
+            sink.write(frame)
+
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_many()
+    assert caught.value.filename == str(path)
+    sink.abandon()
+    assert capfd.readouterr().err == ""
+    links = [Path("/proc/self/fd", number) for number in os.listdir("/proc/self/fd")]
+    assert not any(link.is_symlink() and os.readlink(link) == "/dev/full" for link in links)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 
@@ -102,6 +103,18 @@ def test_what_is_parked_becomes_background_after_the_time_that_was_asked_for():
     assert max(moving[160:]) < 0.1
 
 
+def test_more_than_65000_frames_can_be_asked_for(trained, tmp_path):
+    """Before, the count of frames stopped at 65001, and what stayed for longer was never background."""
+    trained.save(tmp_path / "state.npz")
+    separator = Separator.load(tmp_path / "state.npz", LiveSettings(warm_up=60, absorb_after=65_020))
+    frame = separator.update(np.zeros((72, 96), np.uint8))[0].copy()
+    frame[20:50, 30:70] = np.where(frame[20:50, 30:70] > 127, 0, 255)
+    separator._learned.stayed[20:50, 30:70] = 65_001
+    moving = [mask[24:46, 34:66].mean() for mask in follow(separator, [frame] * 40)]
+    assert min(moving[:15]) > 0.9
+    assert max(moving[30:]) < 0.1
+
+
 def test_bad_frames_and_bad_files_are_refused(tmp_path):
     separator = Separator(QUICK)
     with pytest.raises(ValueError, match=r"The 'frame' parameter of Separator\.update must be a uint8 array"):
@@ -153,6 +166,52 @@ def test_going_on_keeps_what_was_written(video, tmp_path, capsys):
     assert {"mask.mkv", "mask-2.mkv"} <= names(target)
 
 
+def test_force_replaces_all_that_earlier_runs_left(video, tmp_path, capsys):
+    """Before, the old videos stayed beside a state and a summary that were no longer about them."""
+    target, live = tmp_path / "out", ("--live", "--warm-up", 40, "--quiet")
+    assert run(video, "-o", target, "--quiet", "--format", "ffv1") == 0
+    (target / "notes.txt").write_text("not ours")
+    assert run(video, *live, "-o", target, "--force") == 0
+    mine = {"background.mkv", "mask.mkv", "state.npz", "summary.json", "notes.txt"}
+    assert names(target) == mine
+    assert run(video, *live, "-o", target, "--go-on") == 0
+    assert names(target) == mine | {"background-2.mkv", "mask-2.mkv"}
+    assert run(tmp_path / "none.mp4", *live, "-o", target, "--force") == 2
+    assert "mask-2.mkv" in names(target), "a stream that does not begin replaces nothing"
+    assert run(video, *live, "-o", target, "--force", "--scale", 0.5) == 0
+    assert names(target) == mine
+    assert pictures(target / "mask.mkv").shape == (80, 48, 64)
+    assert run(target / "mask.mkv", *live, "-o", target, "--force") == 2
+    assert "lies in the output" in capsys.readouterr().err
+    assert names(target) == mine
+    assert run(video, "-o", target, "--quiet", "--force", "--no-report") == 0
+    assert not names(target) & {"mask.mkv", "background.mkv", "state.npz"}
+
+
+def test_a_video_that_cannot_be_finished_does_not_cost_the_state(video, tmp_path, monkeypatch, capsys):
+    """Before, a full disk under the first video left the second one open and the state unsaved."""
+    closed = []
+
+    def close(sink):
+        closed.append(sink._path.name)
+        sink.abandon()
+        raise OSError(28, "No space left on device", str(sink._path))
+
+    monkeypatch.setattr("rankwolf.video.writing.VideoSink.close", close)
+    assert run(video, "--live", "--warm-up", 40, "-o", tmp_path / "out", "--quiet") == 2
+    assert "No space left" in capsys.readouterr().err
+    assert sorted(closed) == ["background.mkv", "mask.mkv"]
+    assert Separator.load(tmp_path / "out" / "state.npz").count == 80
+
+
+def test_a_raw_file_is_closed(long, tmp_path):
+    """An open file that is forgotten is a ResourceWarning, and that an error."""
+    (tmp_path / "a.raw").write_bytes(long.frames[:30].tobytes())
+    words = ("--live", "--raw", "96x72", "--warm-up", 20, "-o", tmp_path / "out", "--quiet")
+    assert run(tmp_path / "a.raw", *words) == 0
+    gc.collect()
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -160,6 +219,12 @@ def test_going_on_keeps_what_was_written(video, tmp_path, capsys):
         (["--live", "--warm-up", "3"], "--warm-up must be at least 20"),
         (["--live", "--raw", "big"], "--raw must be WIDTHxHEIGHT"),
         (["--live", "--raw", "0x0"], "--raw must be WIDTHxHEIGHT"),
+        (["--live", "--raw", "8x8", "--scale", "0.5"], "--scale does not go with --raw"),
+        (["--live", "--raw", "8x8xrgb", "--gray"], "--gray does not go with --raw"),
+        (["--live", "--raw", "8x8", "--color"], "--color does not go with --raw"),
+        (["--live", "--scale", "0"], "--scale must be above 0"),
+        (["--live", "--scale", "-1"], "--scale must be above 0"),
+        (["--live", "--go-on", "--force"], "--force does not go with --go-on"),
         (["--warm-up", "30"], "--warm-up goes with --live only"),
     ],
 )

@@ -90,6 +90,20 @@ def test_what_was_not_observed_counts_neither_as_noise_nor_as_contrast():
     assert residual.counts().sum() == residual.values.size < 0.6 * 200 * 600
 
 
+def test_the_sample_of_a_colour_video_has_all_its_channels():
+    """Before, 320 × 240 in colour was sampled at every twelfth column, which is always red."""
+    rng = np.random.default_rng(3)
+    picture = Picture(240, 320, 3)
+    noise = np.zeros((10, picture.pixels, 3))
+    noise[..., 1:] = rng.normal(0.0, (3.0, 6.0), (10, picture.pixels, 2))
+    frames = np.clip(np.rint(100.0 + noise), 0, 255).astype(np.uint8).reshape(10, -1)
+    low_rank = LowRank.from_factors(np.ones((10, 1)), np.full((picture.columns, 1), 100.0))
+    residual = Residual.sample(frames, None, low_rank, picture)
+    assert residual.values.size <= 10 * 20_000
+    channels = residual.values.reshape(10, -1, 3).std(axis=(0, 1))
+    assert channels == pytest.approx([0.0, 3.0, 6.0], rel=0.05)
+
+
 def looked(residual, seen=None):
     residual = np.asarray(residual, np.float32)[..., None]
     return Look(residual, np.zeros_like(residual), seen)
@@ -136,3 +150,12 @@ def test_larger_pictures_ask_more_neighbours(height, side):
     width = height * 4 // 3
     assert MaskRule().side(height, width) == MaskRule().side(width, height) == side
     assert MaskRule(vote=1).side(height, height) == 1
+
+
+@pytest.mark.parametrize("vote", [4, 0, -3, 2.5, True])
+def test_a_square_needs_an_odd_side(vote):
+    """Before, only the command said so."""
+    with pytest.raises(
+        ValueError, match=r"'vote' parameter of MaskRule must be (odd|a whole number of at least 1)\."
+    ):
+        MaskRule(vote=vote)

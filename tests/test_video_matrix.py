@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -32,6 +33,22 @@ def test_rows_come_back_wherever_they_were_kept(tmp_path, expected, most_rows):
         assert store.shape == rows.shape
         assert store.on_disk == (most_rows < 200 or (expected or 0) > most_rows)
         assert list(tmp_path.iterdir()) == [], "the file has no name"
+
+
+def test_going_to_the_disk_does_not_take_the_memory_twice(tmp_path):
+    """Before, all rows were copied to be written, at the moment at which the memory was full."""
+    row, most = np.ones(100_000, np.uint8), 20_000_000
+    tracemalloc.start()
+    try:
+        with FrameStore(row.size, None, most, tmp_path) as store:
+            for _ in range(210):
+                store.append(row)
+            assert store.on_disk
+            _, peak = tracemalloc.get_traced_memory()
+            assert store[205:206].all()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.2 * most
 
 
 def test_space_is_reserved_before_the_work(small_disk):

@@ -42,6 +42,10 @@ def test_a_time_needs_a_clock(tmp_path):
         read(path, start=Moment(1.0, True))
 
 
+def test_digits_that_are_no_numbers_are_letters():
+    assert sorted(["5²6.png", "5²10.png", "5.png"], key=natural_key) == ["5.png", "5²6.png", "5²10.png"]
+
+
 def test_natural_order():
     names = ["img10.png", "img9.png", "img1.png", "IMG2.png", "a.png"]
     assert sorted(names, key=natural_key) == ["a.png", "img1.png", "IMG2.png", "img9.png", "img10.png"]
@@ -60,7 +64,7 @@ def test_selection_of_frames(tmp_path):
     path = write_video(tmp_path / "a.mkv", frames, "ffv1")
     reader, seen = read(path, start=Moment(5), end=Moment(26), every=4)
     np.testing.assert_array_equal(seen, frames[5:26:4])
-    assert reader.expected == 6
+    assert reader.estimate == 6
     _, seen = read(path, start=Moment(0.5, True), end=Moment(2.0, True))
     np.testing.assert_array_equal(seen, frames[5:20])
     with pytest.raises(ValueError, match="--end must lie after"):
@@ -162,6 +166,27 @@ def test_arrays_that_are_no_frames(tmp_path, frames, says):
         read(tmp_path / "frames.npy")
 
 
+@pytest.mark.parametrize("suffix", [".npy", ".npz"])
+def test_dark_frames_are_no_reason_to_take_gray_levels_for_fractions(tmp_path, suffix):
+    """Before, one nearly black frame was refused as lying between 0 and 1, with the whole file."""
+    frames = scene().frames[:6].astype(np.float32)
+    frames[[0, 3]] = 0.6
+    path = tmp_path / f"frames{suffix}"
+    np.save(path, frames) if suffix == ".npy" else np.savez_compressed(path, frames=frames)
+    np.testing.assert_array_equal(read(path)[1], np.rint(frames))
+    np.testing.assert_array_equal(read(path, end=Moment(1))[1], np.ones((1, 96, 128)))
+    assert not read_array(tmp_path, np.zeros((3, 5, 6))).any()
+    with pytest.raises(ValueError, match="multiply them by 255"):
+        read_array(tmp_path, frames / 255.0)
+    with pytest.raises(ValueError, match="from 0 to 255"):
+        read_array(tmp_path, frames / 128.0 - 1.0)
+
+
+def read_array(folder, frames):
+    np.save(folder / "array.npy", frames)
+    return read(folder / "array.npy")[1]
+
+
 def test_array_files_that_lie(tmp_path):
     np.save(tmp_path / "short.npy", scene().frames[:9])
     cut(tmp_path / "short.npy", tmp_path / "cut.npy", 0.5)
@@ -211,6 +236,20 @@ def test_a_small_loss_is_a_warning(tmp_path):
     assert f"{len(seen)} frames decoded of 80 declared" in reader.losses(strict=False)
     with pytest.raises(ValueError, match="of 80 declared"):
         reader.losses(strict=True)
+
+
+def test_an_end_beyond_that_of_a_file_that_declares_no_count_is_its_end(tmp_path):
+    """Before, the frames that --end asked for counted as declared, and those that are not there as lost."""
+    path = write_video(tmp_path / "a.mkv", scene().frames, "ffv1")
+    reader, seen = read(path, end=Moment(1000), every=2)
+    assert (reader.count, len(seen)) == (None, 40)
+    assert reader.losses(strict=True) is None
+    assert reader.estimate == pytest.approx(40, abs=1)
+    assert reader.expected is None, "or space on the disk would be reserved for frames that never come"
+    assert open_frames(path, Selection(end=Moment(30))).estimate == 30
+    reader, _ = read(cut(path, tmp_path / "cut.mkv", 0.6), end=Moment(1000))
+    with pytest.raises(ValueError, match="is truncated"):
+        reader.losses(strict=False)
 
 
 def test_region_of_interest(tmp_path):

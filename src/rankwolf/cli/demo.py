@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rankwolf.result.decomposition import Decomposition, Record
     from rankwolf.video.scene import Rendered
 
-# Gray levels: more than the objects' least contrast, so that no threshold would do.
+# The height of the waves in gray levels: above the least contrast of an object, so that no threshold would do.
 WAVES = 25.0
 SCENE, PICTURE, PAGE, RESULT, SUMMARY = "scene.mkv", "demo.png", "report.html", "result.npz", "summary.json"
 
@@ -46,7 +46,10 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make the output folder first, so that a place that cannot be written is known before any work."""
+    """Render, separate, compare and write; returns 0.
+
+    The folder is made first, so that a place that cannot be written is known before any work.
+    """
     target: Path = arguments.output
     output = Output.of(arguments)
     with whole_folder(target, force=arguments.force) as folder:
@@ -75,7 +78,10 @@ def render(arguments: argparse.Namespace, output: Output) -> Rendered:
 
 
 def separate_scene(video: Rendered, folder: Path, target: Path, output: Output) -> dict[str, Any]:
-    """Write the scene as a video and everything that follows from it into ``folder``; how close it came."""
+    """Write the scene as a video, separate it, and write pictures, page and summary into ``folder``.
+
+    Returns the summary, with the distances from the truth. ``target`` is where the folder will be in the end.
+    """
     from rankwolf.report.video_page import Album, video_page
     from rankwolf.video.separation import Job, separate
     from rankwolf.video.summary import summarize
@@ -84,9 +90,9 @@ def separate_scene(video: Rendered, folder: Path, target: Path, output: Output) 
     output.say(f"Decomposing {SCENE}.")
     album, masks = Album(), list[Any]()
 
-    def visit(pictures: Any) -> None:
+    def visit(pictures: Any, total: int | None) -> None:
         masks.append(pictures.mask)
-        album.visit(pictures)
+        album.visit(pictures, total)
 
     outcome = separate(Job(folder / SCENE), folder, Table(output.talks), visit)
     fit = outcome.fit
@@ -132,7 +138,7 @@ class Table:
 
 
 def write_scene(video: Rendered, path: Path) -> None:
-    """Without loss, so that the truth stays the truth."""
+    """Write the scene as a lossless video, so that the truth is about the very frames that are separated."""
     from fractions import Fraction
 
     from rankwolf.video.writing import Shape, VideoSink
@@ -144,14 +150,14 @@ def write_scene(video: Rendered, path: Path) -> None:
 
 
 def score_masks(video: Rendered, masks: list[Any]) -> dict[str, float]:
-    """Precision, recall, F-measure and the rest."""
+    """Precision, recall, F-measure and the counts of pixels, over all frames."""
     from rankwolf.video.scoring import Score, score_frame
 
     return sum(map(score_frame, masks, video.masks), start=Score()).as_dict()
 
 
 def compare(video: Rendered, fit: Decomposition) -> dict[str, float]:
-    """Root mean square distances from the true background."""
+    """Root mean square distances from the true background in gray levels, of the frames, their median, and L."""
     import numpy as np
 
     truth = video.background

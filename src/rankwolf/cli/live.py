@@ -5,18 +5,19 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterable
+from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankwolf.cli.common import Output, check_target, to_json, warn
+from rankwolf.cli.separate_results import BACKGROUND, MASK, STATE, SUMMARY, next_part, remove_stale
 
 if TYPE_CHECKING:
     from rankwolf.video.live import Separator
     from rankwolf.video.mask import MaskRule
     from rankwolf.video.stream import Opened
 
-BACKGROUND, MASK, STATE, SUMMARY = "background.mkv", "mask.mkv", "state.npz", "summary.json"
 SAY_EVERY = 10.0
 # Seconds after which the state is saved again: what a power cut may lose.
 SAVE_EVERY = 600.0
@@ -28,7 +29,7 @@ FOREIGN = (
 
 
 def add_live_options(parser: argparse.ArgumentParser) -> None:
-    """The options of the stream."""
+    """Add ``--live`` and the options that go with it."""
     group = parser.add_argument_group(
         "live", "for streams: what is written grows as frames come, and is kept"
     )
@@ -52,13 +53,15 @@ def add_live_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check_live_options(arguments: argparse.Namespace, defaults: argparse.Namespace) -> None:
-    """Refuse what would be ignored."""
+    """Refuse options that would be ignored with ``--live``, or without it, and numbers that are too small."""
     names = FOREIGN if arguments.live else ("raw", "warm_up", "absorb_after", "go_on")
     for name in names:
         if getattr(arguments, name) != getattr(defaults, name):
             option = "--" + name.replace("_", "-")
             rule = "does not go with --live" if arguments.live else "goes with --live only"
             raise ValueError(f"{option} {rule}. Leave it out.")
+    if arguments.go_on and arguments.force:
+        raise ValueError("--force does not go with --go-on, which replaces nothing. Leave one of them out.")
     for name, least in (("warm_up", 20), ("absorb_after", 1)):
         value = getattr(arguments, name)
         if value is not None and value < least:
@@ -66,12 +69,12 @@ def check_live_options(arguments: argparse.Namespace, defaults: argparse.Namespa
 
 
 def color_of(arguments: argparse.Namespace) -> bool | None:
-    """Whether colours were asked for; None: if there are some."""
+    """True with ``--color``, False with ``--gray``; None: in colour if the input has colours."""
     return True if arguments.color else False if arguments.gray else None
 
 
 def separator_of(arguments: argparse.Namespace, rule: MaskRule, target: Path) -> Separator:
-    """A new one, or the one that was saved."""
+    """A new separator, or with ``--go-on`` the one that was saved in ``target``."""
     from rankwolf.video.live import LiveSettings, Separator
 
     given = {name: getattr(arguments, name) for name in ("warm_up", "absorb_after")}
@@ -82,12 +85,16 @@ def separator_of(arguments: argparse.Namespace, rule: MaskRule, target: Path) ->
 
 
 def run_live(arguments: argparse.Namespace, rule: MaskRule) -> int:
-    """Until the stream ends or a signal comes; both are a good end, after which all that was written is whole."""
+    """Separate until the stream ends, or a signal comes; returns 0.
+
+    Videos and state are whole after both. A signal is raised again, and then there is no summary.
+    """
     from rankwolf.video.stream import STDIN, RawShape, Stream
 
     target: Path = arguments.output
     if not arguments.go_on:
-        check_target(target, arguments.force)
+        is_file = arguments.input != STDIN and "://" not in arguments.input
+        check_target(target, arguments.force, arguments.input if is_file else None)
     separator = separator_of(arguments, rule, target)
     raw = None if arguments.raw is None else RawShape.parse(arguments.raw)
     stream = Stream(str(arguments.input), raw, color_of(arguments), arguments.scale)
@@ -99,6 +106,8 @@ def run_live(arguments: argparse.Namespace, rule: MaskRule) -> int:
             said += " An mp4 with its index at the end cannot be read from a pipe: give its name, or send mkv or ts."
         raise ValueError(said)
     target.mkdir(exist_ok=True)
+    if arguments.force:  # not before: a stream that does not begin replaces nothing
+        remove_stale(target)
     writer = Writer(target, opened)
     started, before = time.perf_counter(), separator.count
     try:
@@ -106,8 +115,9 @@ def run_live(arguments: argparse.Namespace, rule: MaskRule) -> int:
             chain([first], opened.frames), separator, writer, target / STATE, Output.of(arguments)
         )
     finally:
-        writer.close()
-        separator.save(target / STATE)
+        with ExitStack() as stack:  # the state is saved also where the videos cannot be finished
+            stack.callback(separator.save, target / STATE)
+            stack.callback(writer.close)
     seconds, done = time.perf_counter() - started, separator.count - before
     summary = {
         "input": str(arguments.input),
@@ -141,36 +151,28 @@ class Writer:
         self.moving = 0.0
 
     def write(self, background: Any, mask: Any) -> None:
-        """One frame of each."""
+        """Write one frame of each."""
         from rankwolf.video.writing import Shape, VideoSink
 
         if not self._sinks:
             shape = Shape(mask.shape[0], mask.shape[1], self._stream.rate, self._stream.aspect)
             for name in (BACKGROUND, MASK):
-                self._sinks[name] = VideoSink(_free(self._target / name), "libx264", shape, flat=name == MASK)
+                self._sinks[name] = VideoSink(next_part(self._target / name), "libx264", shape)
         self._sinks[BACKGROUND].write(background)
         self._sinks[MASK].write(mask.astype("uint8") * 255)
         self.moving += float(mask.mean())
 
     def close(self) -> None:
-        """After the last frame."""
-        for sink in self._sinks.values():
-            sink.close()
-
-
-def _free(path: Path) -> Path:
-    """This name, or the first of mask-2.mkv, mask-3.mkv, … that is not taken: going on does not overwrite."""
-    number = 1
-    while path.exists():
-        number += 1
-        path = path.with_name(f"{path.stem.partition('-')[0]}-{number}{path.suffix}")
-    return path
+        """Finish both files, after the last frame: the second also where the first cannot be."""
+        with ExitStack() as stack:
+            for sink in self._sinks.values():
+                stack.callback(sink.close)
 
 
 def separate_stream(
     frames: Iterable[Any], separator: Separator, writer: Writer, state: Path, output: Output
 ) -> None:
-    """Every frame, now and then a line that says how it goes, and less often the state into its file."""
+    """Separate and write every frame; every 10 seconds say how it goes, every 10 minutes save the state."""
     said = saved = time.perf_counter()
     for frame in frames:
         background, mask = separator.update(frame)

@@ -20,12 +20,12 @@ from rankwolf.cli.common import (
     defaults_of,
     last_words,
     parse_size,
-    remove,
     to_json,
     warn,
     whole_folder,
 )
 from rankwolf.cli.live import add_live_options, check_live_options, color_of, run_live
+from rankwolf.cli.separate_results import REPORT, SUMMARY, remove_stale
 from rankwolf.ground.extras import require
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """All of them, grouped."""
+    """Add all options, in groups; also to a parser that only knows their defaults."""
     parser.add_argument(
         "input",
         metavar="VIDEO_OR_FOLDER",
@@ -192,7 +192,7 @@ def run(arguments: argparse.Namespace) -> int:
         for text in outcome.warnings:
             warn(f"warning: {text}")
         summary = summarize(outcome)
-        (folder / "summary.json").write_text(to_json(summary, indent=2) + "\n", encoding="utf-8")
+        (folder / SUMMARY).write_text(to_json(summary, indent=2) + "\n", encoding="utf-8")
         if album is not None:
             page = video_page(
                 album,
@@ -204,38 +204,24 @@ def run(arguments: argparse.Namespace) -> int:
                 outcome.reader.names,
                 outcome.levels,
             )
-            (folder / "report.html").write_text(page, encoding="utf-8", errors="backslashreplace")
+            (folder / REPORT).write_text(page, encoding="utf-8", errors="backslashreplace")
+        written = [path.name for path in folder.iterdir()]
     if arguments.force:
-        remove_stale(target, summary["format"], summary["mask_by"], arguments)
+        remove_stale(target, written)
     for line in story(summary, target, album is not None):
         output.say(line)
     output.finish({**summary, "output": str(target)})
     return 0
 
 
-def remove_stale(target: Path, form: str, mask_by: str, arguments: argparse.Namespace) -> None:
-    """What an earlier run left under names that this run did not use: it does not belong to the summary any more."""
-    from rankwolf.video.separation import MASK_MODEL, NAMES, REGION, RESULT, STILL
-    from rankwolf.video.writing import FORMATS
-
-    stale = [target / f"{name}{ending}" for kind, ending in FORMATS.items() if kind != form for name in NAMES]
-    stale += [target / REGION] if arguments.mask is None else []
-    stale += [target / "report.html"] if arguments.no_report else []
-    stale += [target / RESULT, target / STILL] if arguments.model is not None else []
-    stale += [] if mask_by == "consensus" and arguments.model is None else [target / MASK_MODEL]
-    remove(stale)
-
-
 def job_of(arguments: argparse.Namespace) -> Job:
-    """What was asked for, checked."""
+    """The job that the options ask for; a ValueError for values and combinations that make no sense."""
     from rankwolf.ground.complaints import check_number, check_pair
     from rankwolf.video.reading import Moment, Selection
     from rankwolf.video.separation import Job, SolveSettings
 
     if arguments.every < 1:
         raise ValueError(f"--every must be at least 1. Got {arguments.every} instead.")
-    if not 0.0 < arguments.scale <= 16.0:
-        raise ValueError(f"--scale must be above 0 and at most 16. Got {arguments.scale:g} instead.")
     if arguments.sample is not None and not 0.0 < arguments.sample <= 1.0:
         raise ValueError(f"--sample must be above 0 and at most 1. Got {arguments.sample:g} instead.")
     if arguments.audio and arguments.every != 1:
@@ -280,7 +266,7 @@ def job_of(arguments: argparse.Namespace) -> Job:
 
 
 def mask_rule_of(arguments: argparse.Namespace) -> MaskRule:
-    """How the residual becomes a mask."""
+    """The rule for the mask that the options ask for; a ValueError for options that do not go together."""
     from rankwolf.ground.complaints import check_number
     from rankwolf.video.absorbed import AbsorbedRule
     from rankwolf.video.consensus import ConsensusRule
@@ -293,8 +279,6 @@ def mask_rule_of(arguments: argparse.Namespace) -> MaskRule:
             "--threshold replaces the model: --samples, --radius, --matches, --no-cleaning and --no-absorbed "
             "do not go with it."
         )
-    if arguments.vote is not None and (arguments.vote < 1 or arguments.vote % 2 == 0):
-        raise ValueError(f"--vote must be odd and at least 1. Got {arguments.vote} instead.")
     for name, least in (("samples", 2), ("matches", 1)):
         if model.get(name, least) < least:
             raise ValueError(f"--{name} must be at least {least}. Got {model[name]} instead.")
@@ -313,7 +297,7 @@ def mask_rule_of(arguments: argparse.Namespace) -> MaskRule:
 
 
 def check_model_options(arguments: argparse.Namespace) -> None:
-    """What a model has decided already cannot be asked for; and the model itself is not to be overwritten."""
+    """Refuse options about what a model has decided already, and an output that would overwrite the model."""
     if arguments.mask is not None or arguments.sample is not None:
         raise ValueError("--model brings its own region of interest: --mask and --sample do not go with it.")
     if (arguments.method, arguments.tol, arguments.max_seconds) != ("auto", DEFAULT_TOL, None):

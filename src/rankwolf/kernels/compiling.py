@@ -1,4 +1,4 @@
-"""How kernels are compiled."""
+"""How kernels are compiled: by Numba, without the interpreter's lock, with sums in any order, and with NaN as data."""
 
 from __future__ import annotations
 

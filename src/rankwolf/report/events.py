@@ -1,4 +1,7 @@
-"""Events: one object each, from when it is first seen to when it is gone, told by the largest part of the mask."""
+"""Events of a video: each is one object from when it is first seen to when it is gone.
+
+Only the largest part of each mask is followed.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ import scipy.ndimage
 
 from rankwolf.ground.arrays import Array
 
-# The cut-out around an object is this much larger than the object, and at least so many pixels wide and high.
+# A cut-out has this share of the object's size as room on each side, and is at least so many pixels wide and high.
 MARGIN, LEAST_SIDE = 0.25, 48
-# From one picture to the next that is on the page, an object may move by this share of the picture's width.
+# From one picture on the page to the next, an object may move by this share of the picture's width and height.
 MOST_JUMP = 0.2
 
 
@@ -39,7 +42,7 @@ class Sighting:
         return cls(number, box, float(areas[largest] / mask.size))
 
     def near(self, other: Sighting, frames: int) -> bool:
-        """Whether this may be the same object, so many pictures later."""
+        """Whether ``other`` may be the same object, so many pictures of the page earlier or later."""
         (top, bottom, left, right), (top2, bottom2, left2, right2) = self.box, other.box
         jump = MOST_JUMP * frames
         return (
@@ -50,7 +53,7 @@ class Sighting:
         )
 
     def cut_out(self, picture: Array) -> Array:
-        """The object with some of its surroundings."""
+        """The part of ``picture`` that shows the object with some of its surroundings: a view."""
         height, width = picture.shape[:2]
         rows = _widened(self.box[0] * height, self.box[1] * height, height)
         columns = _widened(self.box[2] * width, self.box[3] * width, width)
@@ -75,7 +78,10 @@ class Event:
 
 
 def events_of(sightings: Sequence[Sighting | None], window: int) -> list[Event]:
-    """Sightings in order, one for each window of frames, grouped by object."""
+    """Sightings in order, at most one for each window of frames, grouped by object.
+
+    A sighting goes on with the last event if it is near its last sighting and less than two windows later.
+    """
     events: list[Event] = []
     for sighting in sightings:
         if sighting is None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 560, 310
 LEFT, RIGHT, TOP, BOTTOM = 66, 16, 28, 46
-# More points than this are not told apart on a screen.
+# A screen shows no more points of one curve than this.
 MOST_POINTS = 600
 
 
@@ -40,7 +40,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Axis:
-    """From data to the page: ``low`` to ``high`` of the data onto ``start`` to ``end`` of the picture."""
+    """The map from data to the chart: ``low`` to ``high`` go to ``start`` to ``end``, linearly or by logarithms."""
 
     low: float
     high: float
@@ -50,7 +50,10 @@ class Axis:
 
     @classmethod
     def fit(cls, values: Array, start: float, end: float, log: bool = False) -> Axis:
-        """Around the data, with room; from zero, where that leaves less than a third of the axis empty."""
+        """An axis around the data, with room; from zero, where that leaves at most a third of the axis empty.
+
+        A logarithmic axis has whole decades, at least one.
+        """
         low, high = (float(values.min()), float(values.max())) if values.size else (0.1 if log else 0.0, 1.0)
         if log:
             # A flat curve still needs a scale: at least one decade.
@@ -62,7 +65,7 @@ class Axis:
         return cls(low if from_zero else low - room, high + room, start, end)
 
     def place(self, value: float) -> float:
-        """Where ``value`` is drawn."""
+        """Where ``value`` is drawn, in units of the chart."""
         if self.log:
             share = (log10(value) - log10(self.low)) / (log10(self.high) - log10(self.low))
         else:
@@ -70,7 +73,7 @@ class Axis:
         return self.start + share * (self.end - self.start)
 
     def ticks(self, most: int = 6) -> list[float]:
-        """Round numbers inside the axis."""
+        """Round numbers inside the axis, about ``most`` or fewer: powers of ten on a logarithmic one."""
         if self.log:
             low, high = round(log10(self.low)), round(log10(self.high))
             step = max(1, ceil((high - low) / most))
@@ -90,7 +93,10 @@ def line_chart(
     log_y: bool = False,
     marks: Sequence[tuple[float, str]] = (),
 ) -> Markup:
-    """Curves on a frame with round ticks and, for more than one, their names; ``marks`` are upright lines (x, name)."""
+    """An SVG of curves in a frame with round ticks; with the names of the curves, if there are several.
+
+    ``marks`` (x, name) are upright lines.
+    """
     from markupsafe import Markup
 
     curves = [_drawable(curve, log_x, log_y) for curve in series]
@@ -170,7 +176,7 @@ def _curve(index: int, curve: Series, points: Array, x: Axis, y: Axis) -> list[s
 
 
 def _legend(series: Sequence[Series]) -> list[str]:
-    """The names in a row above the frame."""
+    """SVG of the names of the curves, in a row above the frame."""
     parts, at = [], float(LEFT)
     for k, curve in enumerate(series):
         parts.append(
@@ -182,7 +188,7 @@ def _legend(series: Sequence[Series]) -> list[str]:
 
 
 def number(value: float, log: bool = False) -> str:
-    """A tick's label: 1,000, 0.5, and powers of ten as such on a logarithmic axis."""
+    """The label of a tick: 1,000 or 0.5; on a logarithmic axis, small and large numbers as powers of ten."""
     if not isfinite(value):
         return "–"
     if log and value > 0.0 and not 1e-2 <= value < 1e3:
@@ -193,7 +199,7 @@ def number(value: float, log: bool = False) -> str:
 
 
 def picture(image: Array, quality: int = 82, lossless: bool = False) -> str:
-    """A uint8 picture, gray or RGB, as a ``data:`` address; a boolean one as a lossless two-colour picture."""
+    """A picture as a ``data:`` address: uint8, gray or RGB, as JPEG, or as PNG if ``lossless``; bool always as PNG."""
     needed("PIL")
     from PIL import Image
 

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from rankwolf.files import Labels
 
 
-# Cells of the map; a larger table has several of its entries in each.
+# The most cells that the map has; of a larger table, a cell stands for several entries.
 MOST_ROWS, MOST_COLUMNS = 160, 240
 LISTED = 12
-# Columns up to this number have their names under the map.
+# A table of up to this many columns has all their names under the map.
 NAMED_COLUMNS = 40
-# So few columns fit into the window of a telephone; a map of more is scrolled there.
+# Up to this many columns fit into the window of a telephone; a map of more is scrolled there.
 NARROW_COLUMNS = 8
 BELOW, ABOVE = np.array([33.0, 102.0, 172.0]), np.array([178.0, 44.0, 30.0])
 NOTHING = np.array([244.0, 244.0, 242.0])
@@ -31,7 +31,7 @@ NOTHING = np.array([244.0, 244.0, 242.0])
 
 @dataclass(frozen=True)
 class Line:
-    """One row or column: the share of its observed entries in S, Σ|S|, and its largest entry and where that is."""
+    """One row or column: the share of its observed entries that is in S, Σ|S|, its largest entry and where that is."""
 
     name: str
     share: float
@@ -52,7 +52,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Totals:
-    """For each line of one side of S: Σ|S|, how many entries, the largest and where that is."""
+    """For each row of S, or for each column: Σ|S|, how many entries, the largest and where that is."""
 
     total: Array
     count: Array
@@ -61,12 +61,12 @@ class Totals:
 
     @classmethod
     def of(cls, lines: int) -> Totals:
-        """Totals of a side with so many lines, all zero."""
+        """Totals of so many rows or columns, all zero."""
         types = (np.float64, np.int64, np.float64, np.int64)
         return cls(*(np.zeros(lines, dtype) for dtype in types))
 
     def add(self, block: scipy.sparse.csr_array, first: int, across: int) -> None:
-        """The rows of a block; ``first`` is the number of its first row, ``across`` that of its first column."""
+        """Add the rows of a block; ``first`` is the number of its first row, ``across`` that of its first column."""
         magnitudes, counts = np.abs(block.data), np.diff(block.indptr)
         filled = np.flatnonzero(counts)
         if not filled.size:
@@ -83,7 +83,7 @@ class Totals:
         self.where[lines] = across + block.indices[places]
 
     def lines(self, observed: Array, name: Any, other: Any) -> list[Line]:
-        """The lines with the largest Σ|S|, with their names."""
+        """The 12 lines with the largest Σ|S|; ``name(i)`` names line i, ``other(j)`` the place j in it."""
         order = np.argsort(-self.total, kind="stable")[:LISTED]
         return [
             Line(
@@ -112,7 +112,7 @@ class Outliers:
         self._high, self._low = np.zeros(self._grid), np.zeros(self._grid)
 
     def add(self, rows: slice, columns: slice, entries: Any) -> None:
-        """One part of S, dense or sparse."""
+        """Add one part of S, dense or sparse; ``rows`` and ``columns`` are its place."""
         block = scipy.sparse.csr_array(entries)
         self._totals[0].add(block, rows.start, columns.start)
         self._totals[1].add(scipy.sparse.csr_array(block.T), columns.start, rows.start)
@@ -137,7 +137,7 @@ class Outliers:
         return self._totals[1].lines(self._observed[1], self.labels.column, self.labels.row)
 
     def places(self) -> list[tuple[int, int]]:
-        """(row, column) of the largest entries."""
+        """(row, column) of the 12 largest entries."""
         return [(i, j) for _, i, j in self._cells]
 
     def map(self) -> Array:
@@ -146,14 +146,17 @@ class Outliers:
 
 
 def coloured(values: Array, limit: float) -> Array:
-    """Blue below, red above, pale at zero; full colour from ``limit`` on. Roots, so that small ones can be seen."""
+    """Values as colours, uint8 RGB: blue below zero, red above, pale at zero, in full from ``limit`` on.
+
+    The strength is the root of value/limit, so that small values can be seen.
+    """
     strength = np.sqrt(np.minimum(np.abs(values) / max(limit, 1e-300), 1.0))[..., None]
     colour = np.where(values[..., None] < 0.0, BELOW, ABOVE)
     return np.asarray(np.rint(NOTHING + strength * (colour - NOTHING)), np.uint8)
 
 
 def heat_map(outliers: Outliers) -> Markup:
-    """The map as a chart with the names or numbers of rows and columns."""
+    """The map as an SVG, with names or numbers of rows and columns."""
     from markupsafe import Markup
 
     (m, n), values = outliers.shape, outliers.map()
@@ -186,7 +189,7 @@ def heat_map(outliers: Outliers) -> Markup:
 
 
 def _spread(count: int, most: int) -> list[int]:
-    """Some of the numbers below ``count``, evenly."""
+    """At most ``most`` of the numbers below ``count``, evenly spaced, with the first and the last."""
     return sorted({round(x) for x in np.linspace(0, count - 1, max(1, min(most, count)))})
 
 

@@ -55,7 +55,7 @@ def duration(seconds: float) -> str:
 
 
 def as_rows(settings: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
-    """Settings as (name, value) for a table; what was left out is left out."""
+    """Settings as (name, value) for a table, without those that are None."""
     return [(name, _readable(value)) for name, value in settings.items() if value is not None]
 
 

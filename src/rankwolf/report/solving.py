@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def solve_facts(fit: Decomposition, parts: Decomposition | None = None) -> list[Fact]:
-    """What a page says of a decomposition: rank and sparsity (of its refit, if any), certified gap, time."""
+    """The facts at the top of a page: rank and sparsity (of ``parts``, the refit, if any), certified gap, time."""
     m, n = fit.low_rank.shape
     parts = parts or fit
     outliers = parts.noise_scale is not None and parts is not fit
@@ -30,7 +30,7 @@ def solve_facts(fit: Decomposition, parts: Decomposition | None = None) -> list[
 
 
 def solve_charts(fit: Decomposition, parts: Decomposition | None = None) -> list[dict[str, Any]]:
-    """Singular values (of the refit, if any), objective and gap of any decomposition, for any page."""
+    """Two charts with title and explanation: singular values (of the refit, if any); objective and gap over time."""
     history = fit.history
     # The proof at the end belongs to no iteration, and is what the run ended with.
     seconds = [*(record.seconds for record in history), fit.seconds]
@@ -57,7 +57,7 @@ def solve_charts(fit: Decomposition, parts: Decomposition | None = None) -> list
             "chart": figures.line_chart(
                 [
                     figures.Series("certified gap", seconds, gaps, dots=dots),
-                    figures.Series("above the last objective", seconds, above, dots=dots),
+                    figures.Series("above the smallest objective", seconds, above, dots=dots),
                 ],
                 "seconds",
                 "relative to the objective",
@@ -69,7 +69,7 @@ def solve_charts(fit: Decomposition, parts: Decomposition | None = None) -> list
 
 
 def status_warning(fit: Decomposition | None) -> list[str]:
-    """A sentence where the run did not reach what was asked for."""
+    """A list of one sentence if the run did not reach what was asked for, else of none."""
     if fit is None or fit.status.converged:
         return []
     return [f"{fit.status.value} The certified gap is {percent(fit.relative_gap)}."]

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 PANELS = ("observed", "background", "foreground", "mask")
-# Between half as many and as many frames as this are on the page; wider pictures are made about as wide as this.
+# Of a long video, 48 to 96 frames are on the page; wide pictures are made about 420 pixels wide.
 MOST_FRAMES, MOST_WIDTH = 96, 420
 STRIP = 12
 
 
 class Separated(Protocol):
-    """One frame as pictures, with the share of it that moves."""
+    """One separated frame as pictures: uint8, and bool for the mask."""
 
     number: int
     observed: Array
@@ -42,7 +42,7 @@ class Separated(Protocol):
 
 @dataclass(frozen=True)
 class Shot:
-    """A frame on the page: its pictures as data addresses, and the largest object in it with a picture of its own."""
+    """A frame on the page: its pictures as data addresses, the largest object in it, and a picture of that object."""
 
     number: int
     activity: float
@@ -52,20 +52,23 @@ class Shot:
 
 
 class Album:
-    """Collects frames while they pass by, from a video of unknown length, in little memory.
+    """Collects frames while they pass by, in little memory.
 
-    Time is cut into windows of equal length, and each keeps the frame in which most moves. When a frame comes after
-    MOST_FRAMES windows, neighbours are joined and windows become twice as long.
+    Time is cut into windows of equal length, and each keeps the frame in which most moves. Where the number of frames
+    is not known, windows are short at first: when a frame comes after MOST_FRAMES of them, neighbours are joined and
+    windows become twice as long.
     """
 
     def __init__(self) -> None:
-        self.window = 1
+        self.window = 0
         self._shots: list[Shot] = []
         self._best: Separated | None = None
         self._seen = 0
 
-    def visit(self, frame: Separated) -> None:
-        """Look at the next frame."""
+    def visit(self, frame: Separated, total: int | None = None) -> None:
+        """Look at the next of ``total`` frames; it is kept if more moves in it than in the others of its window."""
+        if not self.window:
+            self.window = -(-(total or 1) // MOST_FRAMES)
         if len(self._shots) == MOST_FRAMES:
             self._join_windows()
         if self._best is None or frame.activity > self._best.activity:
@@ -75,7 +78,7 @@ class Album:
             self._close_window()
 
     def shots(self) -> list[Shot]:
-        """What was kept, in order."""
+        """The frames that were kept, in order, with that of the unfinished window."""
         if self._best is not None:
             self._close_window()
         return self._shots
@@ -92,7 +95,7 @@ class Album:
 
 
 def take_shot(frame: Separated) -> Shot:
-    """The four pictures, no wider than the page needs them."""
+    """A frame's four pictures, shrunk for the page, and its largest object."""
     small = {panel: shrink(getattr(frame, panel)) for panel in PANELS}
     pictures = {panel: figures.picture(picture) for panel, picture in small.items()}
     sighting = Sighting.of(frame.number, small["mask"])
@@ -101,7 +104,7 @@ def take_shot(frame: Separated) -> Shot:
 
 
 def shrink(picture: Array) -> Array:
-    """About MOST_WIDTH wide: by a whole factor, so that it is a mean of pixels and quick."""
+    """The picture about MOST_WIDTH wide: means of squares of pixels, which is quick; unchanged below 1.5 times that."""
     needed("PIL")
     from PIL import Image
 
@@ -123,10 +126,11 @@ def video_page(
     names: Sequence[str] | None,
     levels: Array | None = None,
 ) -> str:
-    """The whole page as text.
+    """The whole page as HTML.
 
-    ``residuals`` counts |M − L| by whole gray levels; ``names`` are those of the frames, where they are images;
-    ``levels`` (height, width) says how far from L each pixel may be and still belong to the background.
+    ``activity`` is the share of each frame that moves; ``residuals`` counts |M − L| by whole gray levels; ``names`` are
+    those of the frames, where they are images; ``levels`` (height, width) says about how far from L each pixel may be
+    and still belong to the background.
     """
     shots = album.shots()
     frame_numbers = [summary["first_frame"] + shot.number * summary["every"] for shot in shots]
@@ -275,12 +279,12 @@ def _facts(summary: Mapping[str, Any], fit: Decomposition | None) -> list[Fact]:
 
 
 def _unit(summary: Mapping[str, Any]) -> str:
-    """What the pictures are."""
+    """The word for one picture."""
     return "photograph" if summary["photographs"] else "frame"
 
 
 def _verb(summary: Mapping[str, Any]) -> str:
-    """Nothing moves in photographs: what is in the mask is a shadow, a highlight, a scratch."""
+    """The verb for what is in the mask. Nothing moves in photographs: there it is a shadow, a highlight, a scratch."""
     return "differs" if summary["photographs"] else "moves"
 
 

@@ -8,8 +8,9 @@ frame as a row of the matrix), ``store`` (the matrix, in memory or on disk), ``n
 ``mask`` (what moves), which is made of ``consensus`` (samples of each pixel's background), ``absorbed`` (objects that
 stay), ``light`` (a change that is only another light) and ``tidy`` (from pixels to objects), ``side_by_side``
 (threads), ``drawing`` (a separated frame as pictures), ``writing`` (where they go), ``separation`` (all of it in
-order), ``summary`` (what it came to), ``model`` (frames that a saved result has not seen), ``live`` (a model that
-keeps learning), ``scoring`` (against known masks), ``scene`` (a video with known truth).
+order), ``residual`` (what L leaves over, in a sample), ``summary`` (what it came to), ``model`` (frames that a saved
+result has not seen), ``live`` (a model that keeps learning), ``scoring`` (against known masks), ``scene`` (a video
+with known truth).
 """
 
 from __future__ import annotations

@@ -1,18 +1,17 @@
 """Objects that stay: what L has taken for background although it is there for less than half of the time.
 
 Something that stands in one place for long enough becomes part of L (:mod:`rankwolf.video.noise` says when), and then
-M − L knows nothing of it. But L does: it changes where the object comes and goes. So the *scenery* B is taken from L as
-a median over time, in which each frame counts by how quiet it was near the pixel. Where a frame's L differs from the
-scenery, in one piece that is neither tiny nor most of the picture, and not merely because the light is another one
+M − L knows nothing of it. But L does: it changes where the object comes and goes. So the *scenery* is taken from L as a
+median over time, in which each frame counts by how quiet it was near the pixel. Where a frame's L differs from the
+scenery, in one piece that is neither tiny nor large, and not merely because the light is another one
 (:mod:`rankwolf.video.light`), an object was absorbed.
 
 What decides, and its limits. *Half of the time*: what is there for longer is the scenery, and its absence is then the
-object. *The size*: below half a per cent of the picture the rest of L's error would be taken for objects, above a
-quarter a camera that moved would. *The lamps*: where they are switched so often that no light is there for most of
-the time, there is no scenery (``coherent``), and what stays long enough is background. Where an object stands in the
-spot of a lamp that is on, both are one piece; the floor is taken out of it where its detail is strong enough to be
-known again. *The light*: a lamp that lights a surface without any texture, with a sharp border, cannot be told from
-an object.
+object. *The size*: pieces below half a per cent of the picture would often be errors of L, pieces above a quarter a
+camera that moved. *The lamps*: where they are switched so often that no light is there for most of the time, there is
+no scenery (``coherent``), and what stays long enough is background. Where an object stands in the spot of a lamp that
+is on, both are one piece; the lit floor is taken out of it where its detail is strong enough to be recognised. *The
+light*: a lamp that lights a surface without any texture, with a sharp border, cannot be told from an object.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from rankwolf.video.light import LightTest
 from rankwolf.video.side_by_side import for_bands, for_each
 from rankwolf.video.tidy import Runs, dilate, drop_small, majority
 
-# So many pixels, spread over the picture, are enough for its gain, and to find the still that is most like a part.
+# About how many pixels, spread evenly, are looked at: for the gain of a frame, and to find the still most like a part.
 MEASURED, COMPARED = 20000, 1000
 
 
@@ -44,34 +43,35 @@ class AbsorbedRule:
     """The activity is the lower quartile over time of |M − L|, smoothed: how far L is off where nothing is."""
     least_area: float = 0.005
     most_area: float = 0.25
-    """Shares of the picture."""
+    """An absorbed object covers between these shares of the picture."""
     quiet: float = 2.0
     quiet_power: float = 3.0
-    """A frame counts (quiet + local activity)^(−power) in the median: frames without objects nearby decide."""
+    """A frame counts (quiet + local activity)^(−quiet_power) in the median: frames without objects nearby decide."""
     hides: float = 0.25
-    """What stands before waves hides them, and that must not count as quiet: an activity below the usual one counts as
-    the usual one. That is the lower quartile over time, with hollows of up to this share of the picture's longer side
-    filled as high as what surrounds them."""
+    """What stands before waves hides them, and that must not count as quiet. So an activity below the usual one counts
+    as the usual one: the lower quartile over time, after hollows up to this share of the picture's longer side wide
+    were filled to the level around them."""
     stills: int = 12
-    """Frames whose L is kept, to see what a part of the picture looked like when it was as in the scenery."""
+    """How many frames' L are kept, to see what a part of the picture looked like when it was as in the scenery."""
     coherence: float = 0.975
-    """One of the stills must be as the scenery is in this share of the picture. Where lamps are switched, a median
+    """One of the stills must agree with the scenery in this share of the picture. Where lamps are switched, a median
     takes one lamp's light here and another's there, and such a patchwork is no scenery to compare with."""
     light: LightTest = field(default_factory=LightTest)
     shadow: tuple[float, float] = (0.75, 1.15)
     shadow_distance: float = 14.0
-    """Inside an absorbed object a pixel is a shadow or a reflection on the scenery, and no object, if it is the scenery
-    times a factor in this range, up to this distance (of three channels; less for gray)."""
+    """Inside an absorbed object a pixel is a shadow or a reflection on the scenery, and no object, if it lies within
+    this distance of the scenery times a factor in this range. The distance is Euclidean over three channels; for c
+    channels it is multiplied by √(c/3)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scenery:
     """The background without objects that stayed: ``picture`` (height, width, channels), and how to compare L with it.
 
-    ``reference`` is the median of L, against which the gain of a frame is measured on the pixels ``measurable``: those
-    that are neither black nor saturated. ``level`` (height, width) is the difference that is no longer L's own error.
-    ``stills`` (n, height, width, channels), uint8, are some L, each divided by its gain. Where lamps are switched, the
-    median takes one lamp's light here and another's there; a still is a picture that was there as a whole.
+    ``reference`` is the median of L over time. The gain of a frame is measured against it on the pixels where
+    ``measurable`` is True: those that are neither black nor saturated. Up to ``level`` (height, width) a difference
+    from the scenery may be L's own error. ``stills`` (n, height, width, channels), uint8, are the L of some frames,
+    each divided by its gain: unlike the median, a picture that was there as a whole.
     """
 
     rule: AbsorbedRule
@@ -85,7 +85,10 @@ class Scenery:
     def learn(
         cls, rule: AbsorbedRule, count: int, look: Callable[[int], tuple[Array, Array]], n_threads: int = 1
     ) -> Scenery:
-        """From ``count`` frames; ``look(n)`` gives (M − L, L) of the n-th, each (height, width, channels)."""
+        """The scenery of ``count`` frames; ``look(n)`` gives (M − L, L) of the n-th, each (height, width, channels).
+
+        Memory: 2·channels + 2 bytes a pixel and frame.
+        """
         first = look(0)[1]
         shape = first.shape
         lights, activity = np.empty((count, *shape), np.float16), np.empty((count, *shape[:2]), np.float16)
@@ -98,8 +101,8 @@ class Scenery:
         reference, quiet = np.empty(shape, np.float32), np.empty(shape[:2], np.float32)
 
         def summarise(rows: slice) -> None:
-            quantiles(lights[:, rows].reshape(count, -1).astype(np.float32), 0.5, reference[rows].reshape(-1))
-            quantiles(activity[:, rows].reshape(count, -1).astype(np.float32), 0.25, quiet[rows].reshape(-1))
+            reference[rows] = quantiles(lights[:, rows].reshape(count, -1), 0.5).reshape(-1, *shape[1:])
+            quiet[rows] = quantiles(activity[:, rows].reshape(count, -1), 0.25).reshape(-1, shape[1])
 
         for_bands(shape[0], summarise, n_threads)
         measurable = (reference.min(axis=-1) > 20.0) & (reference.max(axis=-1) < 245.0)
@@ -131,7 +134,7 @@ class Scenery:
         return cls(rule, picture, reference, measurable, still.level, stills)
 
     def gain(self, low_rank: Array) -> Array:
-        """How much brighter each channel of a frame's L is than the reference."""
+        """The median of L/reference for each channel: how much brighter a frame's light is; from 0.3 to 3."""
         where, reference = self._measured
         now = low_rank.reshape(-1, low_rank.shape[-1])[where].astype(np.float32)
         return np.clip(np.median(now / reference, axis=0), 0.3, 3.0).astype(np.float32)
@@ -144,7 +147,7 @@ class Scenery:
         return where, np.maximum(self.reference.reshape(-1, self.reference.shape[-1])[where], 1.0)
 
     def absorbed(self, low_rank: Array, gain: Array) -> Array | None:
-        """Where L, a frame with this gain, has an object in it, with a margin; None for nowhere."""
+        """Where an object is in a frame's L, which has this gain: (height, width), with a margin; None for nowhere."""
         rule = self.rule
         differs = np.empty(low_rank.shape[:2], np.bool_)
         mark_differences(low_rank, self.picture, gain, self.level, differs)
@@ -166,12 +169,12 @@ class Scenery:
 
     @property
     def coherent(self) -> bool:
-        """Whether the scenery was there as a whole, or nearly so, in one of the stills."""
+        """Whether one of the stills agrees with the scenery in nearly all of the picture."""
         alike = [(np.abs(still - self.picture).max(axis=-1) <= self.level).mean() for still in self.stills]
         return bool(max(alike) >= self.rule.coherence)
 
     def still_like(self, part: Array) -> Array:
-        """The still that is most like the scenery in a part of the picture."""
+        """The still that is most like the scenery in a part of the picture: (height, width, channels), float32."""
         where = np.flatnonzero(part)
         where = where[:: max(1, len(where) // COMPARED)]
         channels = self.picture.shape[-1]
@@ -181,7 +184,7 @@ class Scenery:
         return still.astype(np.float32)
 
     def shadows(self, where: Array, observed: Array, scenery: Array) -> Array:
-        """Among the pixels ``where``: those that are the scenery under a little less or more light."""
+        """For each pixel in ``where``: whether it is the scenery under a little less or more light."""
         one, two = observed[where], scenery[where]
         factor = (one * two).sum(axis=-1) / np.maximum((two * two).sum(axis=-1), 1.0)
         distance = np.linalg.norm(one - factor[:, None] * two, axis=-1)
@@ -192,12 +195,12 @@ class Scenery:
 
 
 def _usual(activity: Array, hides: float, n_threads: int) -> Array:
-    """The activity (n, height, width) of each pixel in quiet moments, where hollows are filled."""
+    """The lower quartile of the activity (n, height, width) over time, with hollows filled: (height, width)."""
     count, height, width = activity.shape
     quiet = np.empty((height, width), np.float32)
 
     def find(rows: slice) -> None:
-        quantiles(activity[:, rows].reshape(count, -1).astype(np.float32), 0.25, quiet[rows].reshape(-1))
+        quiet[rows] = quantiles(activity[:, rows].reshape(count, -1), 0.25).reshape(-1, width)
 
     for_bands(height, find, n_threads)
     side = 2 * int(hides * max(height, width) / 2.0) + 1

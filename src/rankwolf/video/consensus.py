@@ -14,8 +14,8 @@ they are *restless*: even in the quietest quarter of the frames something nearby
 There some visits are enough. The samples of one frame that look like objects are then tidied like a mask, so that only
 coherent pieces are dropped.
 
-Cost: samples are 2·n·channels bytes a pixel. A pixel of the background takes about as many comparisons as matches are
-needed, one of an object all 3·n.
+Cost: n samples take 2·n·channels bytes a pixel. A pixel of the background takes about as many comparisons as matches
+are needed, one of an object up to 3·n.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import scipy.special
 
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.once import computed_once
-from rankwolf.kernels.pictures import COUNTS, NO_SAMPLE, find_bounds, mark_strangers, mark_unsupported
+from rankwolf.kernels.pictures import COUNTS, NO_SAMPLE, add_known, mark_strangers, mark_unsupported, select
 from rankwolf.video.noise import MEDIAN_OF_NORMAL
 from rankwolf.video.side_by_side import for_bands, for_each
 from rankwolf.video.tidy import counts_in_squares, dilate, odd_side, tidy
@@ -41,59 +41,60 @@ Look = Callable[[int], Array]
 class ConsensusRule:
     """How samples are taken, cleaned and compared. Distances are Euclidean over three channels, in gray levels.
 
-    With c channels they are multiplied by √(c/3): a change of the light moves all channels alike. Sides and reaches
-    are for a picture of 320 × 240, and grow with the square root of its area.
+    With c channels they are multiplied by √(c/3): a change of the light moves all channels alike. ``reach`` and
+    ``smooth`` are for a picture of 320 × 240, and grow with the square root of its area; ``margin`` does not.
     """
 
     samples: int = 60
-    """Frames that samples are taken from."""
+    """How many samples a pixel keeps, each from another frame."""
     borrowed: int = 2
     """Samples that a pixel borrows from neighbours, for each one of its own."""
     reach: float = 2.0
     """How far away those neighbours are, at most."""
     radius: float = 18.0
-    """What is nearer is alike."""
+    """A sample is like a residual that lies within this distance of it."""
     matches: int = 3
-    """How many samples must be alike for a pixel to be background."""
+    """How many samples must be like a pixel's residual for it to be background."""
     sensitivity: float = 1.5
-    """In strong noise: as many as sensor noise alone would bring to a residual at this many radii from the mean."""
+    """In strong noise more are needed: as many as noise alone would bring within the radius of a residual that lies at
+    this many radii from the mean."""
     cleaning: int = 2
     """Rounds of cleaning."""
     near: float = 12.0
-    """In cleaning, what is nearer is alike; and what is nearer to the median needs no support."""
+    """The radius in cleaning; a sample within it of the median needs no support."""
     near_in_sigmas: float = 2.5
-    """At least this many standard deviations of all residuals."""
+    """``near`` is at least this many standard deviations of all residuals (of one channel, times √3)."""
     few_visits: int = 3
     some_visits: int = 5
     many_visits: int = 12
     """How many separate visits are enough where the background flickers, where it is restless, and elsewhere; each
     round after the first asks for one more where it flickers."""
     flicker: tuple[float, float] = (0.2, 0.35)
-    """From the one to the other the number of visits falls from many to few."""
+    """While the flicker grows from the first to the second, the visits that are needed fall from many to few."""
     restless: tuple[float, float] = (0.05, 0.15)
-    """From many to some: the share of unusual pixels nearby in quiet moments, when what passes by is away."""
+    """The same from many to some, for the share of unusual pixels nearby in quiet moments, when nothing passes by."""
     quiet: float = 0.25
-    """The quantile over time that is a quiet moment."""
+    """Quiet moments: this quantile over time of the share of unusual pixels nearby."""
     patience: int = 1
-    """So many samples that are not alike do not end a visit."""
+    """A visit goes on over up to this many samples that are not alike."""
     smooth: float = 9.0
-    """The side of the square over which both are measured; at least 5 pixels."""
+    """The side of the square over which flicker and restlessness are measured; at least 5 pixels."""
     margin: int = 5
     """The side of the square by which objects are widened before their samples are dropped."""
     least_samples: int = 6
     """A pixel that would keep fewer gets back those that are nearest to L."""
 
     def square(self, distance: float, channels: int) -> int:
-        """A distance squared, for so many channels."""
+        """distance²·channels/3, rounded down: what squared distances are compared with."""
         return int(distance * distance * channels / 3.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """What each pixel's background has looked like: ``values`` (height, width, n, channels), int16.
+    """What each pixel's background has looked like: ``values`` (n, channels, height, width), int16.
 
-    ``offsets`` (borrowed, n, 2) says from where sample k is borrowed; ``least`` (height, width) how many matches make a
-    pixel background.
+    ``offsets[j, k]`` (borrowed, n, 2) is the way, down and right, to the neighbour whose sample k a pixel borrows;
+    ``least`` (height, width) says how many matches make a pixel background.
     """
 
     rule: ConsensusRule
@@ -113,10 +114,11 @@ class Samples:
         least_area: float,
         n_threads: int = 1,
     ) -> Samples:
-        """From ``count`` frames; ``look(n)`` gives the residuals (height, width, channels) of the n-th as int16.
+        """Samples from ``count`` frames; ``look(n)`` gives the residual of the n-th, int16, (height, width, channels).
 
-        ``look_after(n)`` gives those of the frame that follows it in the video. NO_SAMPLE is added to a pixel that does
-        not count. ``noise`` is that of the camera; ``vote`` and ``least_area`` are those of the mask.
+        ``look_after(n)`` gives that of the frame beside it in the video, usually the next one. Both have NO_SAMPLE
+        added where a pixel does not count. ``noise`` is that of the camera; ``vote`` and ``least_area`` are those of
+        the mask.
         """
         first = look(0)
         height, width, channels = first.shape
@@ -131,51 +133,65 @@ class Samples:
         offsets = rng.integers(-reach, reach + 1, (rule.borrowed, count, 2))
         if rule.cleaning:
             _clean(rule, values, offsets, look_after, vote, least_area, n_threads)
-        # In random order, so that the first few that are compared come from all over the video.
-        values = np.ascontiguousarray(values[:, :, rng.permutation(count)])
-        return cls(rule, values, offsets, _matches_needed(rule, values, noise))
+        least = _matches_needed(rule, values, noise)
+        # In random order, so that the first few that are compared come from all over the video; as pictures, since
+        # neighbours are searched one after the other, and compare themselves with neighbours.
+        planes = np.ascontiguousarray(values[:, :, rng.permutation(count)].transpose(2, 3, 0, 1))
+        return cls(rule, planes, offsets, least)
 
     def strangers(self, residual: Array) -> Array:
         """Where a frame's residual (height, width, channels), int16, is unlike the background; (height, width)."""
         strange = np.empty(residual.shape[:2], np.bool_)
-        square = self.rule.square(self.rule.radius, residual.shape[2])
-        mark_strangers(residual, self.values, self.offsets, self.bounds, square, self.least, strange)
+        mark_strangers(residual, self.values, self.offsets, self.known, self._square, self.least, strange)
         return strange
 
     @computed_once
-    def bounds(self) -> Array:
-        """Between which values the samples of a pixel and of its neighbours lie, (2, height, width, channels)."""
-        height, width, _, channels = self.values.shape
-        bounds = np.empty((2, height, width, channels), np.int16)
-        find_bounds(self.values, bounds)
-        return self._for_neighbours(bounds)
+    def known(self) -> Array:
+        """What is near a sample that a pixel has or borrows: bits, (channels, height, width), see ``add_known``."""
+        known = np.zeros(self.values.shape[1:], np.uint64)
+        everywhere = np.ones(known.shape[1:], np.bool_)
+        for slot, sample in enumerate(self.values):
+            self._add_known(slot, sample, everywhere, known)
+        return known
 
     def replace(self, slots: Array, where: Array, residual: Array) -> None:
-        """Make a frame's residual, int16, the samples in these slots of the pixels ``where``."""
-        for slot in slots:
-            np.copyto(self.values[:, :, slot], residual, where=where[..., None])
-        new = np.where(where[..., None], residual, np.array([[[[COUNTS]]], [[[-COUNTS]]]], np.int16))
-        new = self._for_neighbours(new)
-        np.minimum(self.bounds[0], new[0], out=self.bounds[0])
-        np.maximum(self.bounds[1], new[1], out=self.bounds[1])
+        """Overwrite the samples in these slots, at the pixels ``where``, by a frame's residual, int16.
 
-    def _for_neighbours(self, bounds: Array) -> Array:
-        """Bounds that hold for whoever borrows from the pixels, too."""
-        side = 2 * int(np.abs(self.offsets).max(initial=0)) + 1
-        low = scipy.ndimage.minimum_filter(bounds[0], (side, side, 1), mode="nearest")
-        high = scipy.ndimage.maximum_filter(bounds[1], (side, side, 1), mode="nearest")
-        return np.stack([low, high])
+        What was known of the old samples stays known.
+        """
+        sample = np.ascontiguousarray(np.moveaxis(residual, -1, 0))
+        for slot in slots:
+            np.copyto(self.values[slot], sample, where=where)
+            self._add_known(slot, sample, where, self.known)
+
+    def _add_known(self, slot: int, sample: Array, where: Array, known: Array) -> None:
+        """To the pixels themselves, and to those that borrow from them."""
+        for offset in (np.zeros(2, self.offsets.dtype), *self.offsets[:, slot]):
+            add_known(sample, where, offset, self._square, known)
+
+    @property
+    def _square(self) -> int:
+        return self.rule.square(self.rule.radius, self.values.shape[1])
 
     @property
     def spread(self) -> Array:
-        """How far a residual may lie from L and be background: the largest |sample|, smoothed, in gray levels."""
-        counted = self.values[..., :1] <= COUNTS
-        size = np.where(counted, np.abs(self.values), 0).max(axis=(2, 3)).astype(np.float32)
-        return np.asarray(scipy.ndimage.uniform_filter(size, 3) + self.rule.radius / 3.0**0.5)
+        """About how far from L a residual may be and still be background: (height, width), in gray levels.
+
+        The largest |sample| of the pixel, a mean over 3 × 3 pixels, plus radius/√3.
+        """
+        size = np.zeros(self.values.shape[2:], np.int16)
+        for sample in self.values:
+            np.maximum(size, np.abs(sample).max(axis=0), out=size, where=sample[0] <= COUNTS)
+        smooth = scipy.ndimage.uniform_filter(size.astype(np.float32), 3)
+        return np.asarray(smooth + self.rule.radius / 3.0**0.5)
 
 
 def _matches_needed(rule: ConsensusRule, values: Array, noise: float) -> Array:
-    """Of N samples of Gaussian noise σ, N·P(‖noise − d‖ ≤ r) lie within r of a point at distance d."""
+    """How many matches make a pixel background, (height, width): max(matches, N·P(‖noise − d‖ ≤ r)).
+
+    N is the number of a pixel's samples with the borrowed ones. Were they Gaussian noise alone, so many of them would
+    lie within r, the radius, of a residual at distance ‖d‖ = sensitivity·r from their mean.
+    """
     height, width, _, channels = values.shape
     radius = rule.radius * (channels / 3.0) ** 0.5
     share = scipy.special.chndtr((radius / noise) ** 2, channels, (rule.sensitivity * radius / noise) ** 2)
@@ -236,7 +252,7 @@ def _clean(
 
 
 def _give_back(values: Array, least: int) -> None:
-    """Pixels with fewer samples than ``least`` get those with the smallest residuals back, else L itself."""
+    """Where a pixel has fewer samples than ``least``, let its smallest residuals count again; unobserved ones are 0."""
     few = np.count_nonzero(values[..., 0] <= COUNTS, axis=2) < least
     if few.any():
         kept = values[few]
@@ -248,7 +264,7 @@ def _give_back(values: Array, least: int) -> None:
 
 
 def _medians(values: Array, n_threads: int) -> Array:
-    """Of the samples that count, per pixel and channel; 0 where there are none."""
+    """The lower median of the samples that count, for each pixel and channel; 0 where there are none."""
     medians = np.empty((*values.shape[:2], values.shape[3]), np.int16)
 
     def find(rows: slice) -> None:
@@ -264,11 +280,11 @@ def _medians(values: Array, n_threads: int) -> Array:
 def _restlessness(
     rule: ConsensusRule, values: Array, usual: Array, look_after: Look, square: int, n_threads: int
 ) -> tuple[Array, Array]:
-    """How much the background of each pixel moves: two numbers, each over a square of pixels.
+    """(flicker, restlessness) of the background, each (height, width), measured over a square around each pixel.
 
     Flicker: P(usual in the next frame | unusual in this one) / P(usual). It is 1 if frames do not depend on each other
     and 0 if what is unusual stays, or where next to nothing was unusual. Restlessness: the share of unusual pixels in
-    quiet moments, a quantile over time. It is 0 where things pass by, however many, if they do not all the time.
+    quiet moments, a quantile over time. It is 0 where things pass by, however many, as long as there are pauses.
     """
     height, width, count, _ = values.shape
     side = max(5, odd_side(rule.smooth, (height, width)))
@@ -293,9 +309,14 @@ def _restlessness(
     )
     flicker = gone / np.maximum(unusual, 1e-6) / np.maximum(1.0 - unusual / np.maximum(seen, 1e-6), 0.02)
     flicker[unusual * side * side < 20.0] = 0.0
-    quiet = int(rule.quiet * count)
-    for_bands(height, lambda rows: shares[:, rows].partition(quiet, axis=0), n_threads)
-    return flicker, shares[quiet] / 255.0
+    quiet = np.empty((height, width), np.int16)
+
+    def find_quiet(rows: slice) -> None:
+        band = shares[:, rows].reshape(count, -1).astype(np.int16)
+        select(band, int(rule.quiet * count), quiet[rows].reshape(-1))
+
+    for_bands(height, find_quiet, n_threads)
+    return flicker, quiet / 255.0
 
 
 def _far(one: Array, two: Array, square: int) -> Array:

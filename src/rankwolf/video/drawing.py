@@ -16,18 +16,19 @@ from rankwolf.kernels.pictures import quantiles
 from rankwolf.result.residual import sparse_of
 from rankwolf.video.mask import Look, MaskModel, Threshold
 from rankwolf.video.picture import Picture
+from rankwolf.video.side_by_side import finish
 from rankwolf.video.writing import Sink
 
 T = TypeVar("T")
 
 MIDDLE_GRAY = 128
-# Frames that are separated together.
+# The size, as float32, of a block of frames that are separated together.
 BLOCK_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some consecutive frames with their background: rows of the matrix, of the mask of what is observed, and of L."""
+    """Consecutive frames from number ``first`` on: rows of the matrix, of the mask of what is observed, and of L."""
 
     first: int
     frames: Array
@@ -36,7 +37,7 @@ class Block:
 
 
 def rows_at_once(picture: Picture) -> int:
-    """How many frames make a block."""
+    """How many frames make a block: as many as fit into BLOCK_BYTES as float32, at least one."""
     return max(1, BLOCK_BYTES // (4 * picture.columns))
 
 
@@ -58,7 +59,10 @@ class Pictures:
 
 @dataclass(frozen=True, eq=False)
 class Painter:
-    """Makes the pictures of a frame from its row and its row of L."""
+    """Makes the pictures of a frame from its row and its row of L.
+
+    ``style`` of the foreground: "signed" is S on middle gray, "absolute" is |S|, "cutout" the frame inside the mask.
+    """
 
     picture: Picture
     lambda_S: float
@@ -66,7 +70,10 @@ class Painter:
     style: str = "signed"
 
     def paint(self, number: int, row: Array, present: Array | None, low_rank: Array) -> Pictures:
-        """Background L, foreground S, mask of what moves."""
+        """One frame as pictures; ``present`` is True where an entry is observed, None for everywhere.
+
+        Entries that are not observed are black in the frame, and zero in S.
+        """
         picture, region = self.picture, self.picture.region
         mask = self.masker.mask(Look.at(picture, row, present, low_rank))
         if region is not None:
@@ -108,34 +115,33 @@ def write_pictures(
     visit: Callable[[Pictures], None],
     n_threads: int,
 ) -> None:
-    """Separate every frame and hand the pictures to the sinks, by name, in order.
+    """Separate every frame, in order: hand its pictures to the sinks of their names, and all of them to ``visit``.
 
-    The next block is made while this one is separated, its frames side by side; each sink encodes in a thread of its
-    own, and a block waits until the one before is written: no more than two blocks of pictures are in memory.
+    The next block is made while this one is separated, its frames side by side; each sink, and ``visit``, has a thread
+    of its own, and a block waits until the one before is written: no more than two blocks of pictures are in memory.
     """
-    stop = threading.Event()  # else a block that is being encoded would have to end first
-    with ThreadPoolExecutor(n_threads) as workers, ThreadPoolExecutor(max(1, len(sinks))) as writers:
+    # After an error: without it, the block that is being encoded would be finished first.
+    stop = threading.Event()
+    writing: list[Future[None]] = []
+    with ThreadPoolExecutor(n_threads) as workers, ThreadPoolExecutor(1 + len(sinks)) as writers:
         try:
-            writing: list[Future[None]] = []
             for block in ahead(blocks):
                 done = list(
                     workers.map(lambda i, b=block: _of_block(painter, b, i), range(len(block.frames)))
                 )
-                for future in writing:
-                    future.result()
+                finish(writing)
                 writing = [
                     writers.submit(_write, sink, [getattr(p, name) for p in done], stop)
                     for name, sink in sinks.items()
                 ]
-                for pictures in done:
-                    visit(pictures)
-            for future in writing:
-                future.result()
+                writing.append(writers.submit(_visit, visit, done, stop))
+            finish(writing)
             for sink in sinks.values():
                 sink.close()
         except BaseException:
             stop.set()
             writers.shutdown()
+            writing.clear()
             for sink in sinks.values():
                 sink.abandon()
             raise
@@ -167,15 +173,20 @@ def _write(sink: Sink, pictures: list[Array], stop: threading.Event) -> None:
         sink.write(picture.astype(np.uint8) * 255 if picture.dtype == np.bool_ else picture)
 
 
+def _visit(visit: Callable[[Pictures], None], frames: list[Pictures], stop: threading.Event) -> None:
+    for pictures in frames:
+        if stop.is_set():
+            return
+        visit(pictures)
+
+
 def median_background(low_rank: LowRank, picture: Picture, most: int = 101) -> Array:
-    """A still: the median over time of L, pixel by pixel."""
+    """The median of L over at most ``most`` frames, spread over time, pixel by pixel: a frame of uint8."""
     rows = np.unique(np.linspace(0, low_rank.shape[0] - 1, most).astype(int))
     still = np.empty(picture.columns, np.uint8)
     step = max(1, 4 * 1024 * 1024 // rows.size)
     scaled = (low_rank.u[rows] * low_rank.s).astype(np.float32)
     for first in range(0, picture.columns, step):
         part = scaled @ low_rank.vt[:, first : first + step].astype(np.float32)
-        medians = np.empty(part.shape[1], np.float32)
-        quantiles(part, 0.5, medians)
-        still[first : first + step] = to_gray_levels(medians)
+        still[first : first + step] = to_gray_levels(quantiles(part.astype(np.float16), 0.5))
     return picture.to_frame(still)

@@ -24,19 +24,25 @@ from rankwolf.video.tidy import dilate, erode, odd_side
 
 @dataclass(frozen=True)
 class LightTest:
-    """A part is light if its texture is as before; where there is none, if its border is soft."""
+    """A part is light if its texture is as before; where there is hardly any, if its border is soft."""
 
     texture: float = 0.75
+    """A texture whose correlation with the old one is above this is as before."""
     softness: float = 0.55
+    """A border whose softness is above this is soft."""
     detail: float = 4.0
-    """Root mean square, in gray levels: below this, in either picture, there is too little texture to decide by."""
+    """Root mean square, in gray levels: below this, in either picture, a texture that is not as before proves nothing,
+    and the border decides."""
     least_detail: float = 1.5
     """Where a piece is partly light and partly an object: detail that is weaker than this tells nothing."""
     side: float = 7.0
     """Of the square that separates detail from the rest, in a picture of 320 × 240; at least 5 pixels."""
 
     def is_light(self, part: Array, now: Array, before: Array) -> bool:
-        """``part`` (height, width) is True in the part; ``now`` and ``before`` are (height, width, channels)."""
+        """Whether a part of the picture ``now`` is that of the picture ``before`` under another light.
+
+        ``part`` (height, width) is True in the part; the pictures are (height, width, channels).
+        """
         side = max(5, odd_side(self.side, part.shape))
         box = _around(part, 2 * side)
         part, now, before = part[box], now[box], before[box]
@@ -46,7 +52,10 @@ class LightTest:
         return border_softness(part, np.abs(now - before).max(axis=-1), side) > self.softness
 
     def lit(self, part: Array, now: Array, before: Array) -> Array:
-        """Where in the part the detail around a pixel is as before and strong enough to tell: light, not an object."""
+        """Where in the part the detail around a pixel is as before and strong enough to tell: light, not an object.
+
+        (height, width), bool; the arguments are those of :meth:`is_light`.
+        """
         side = max(5, odd_side(self.side, part.shape))
         box = _around(part, 2 * side)  # as far as the squares of both means reach
         gray_now, gray_before = now[box].mean(axis=-1), before[box].mean(axis=-1)
@@ -63,9 +72,9 @@ class LightTest:
 
 
 def texture(part: Array, now: Array, before: Array, side: int) -> tuple[float, float]:
-    """How alike the detail of both gray pictures is in the part, from −1 to 1, and how strong the weaker one is.
+    """The correlation of the detail of two gray pictures in the part, and the root mean square of the weaker detail.
 
-    Away from the border of the part, where there is room.
+    Pixels near the border of the part are left out, unless that leaves less than a tenth of it.
     """
     mean_now, mean_before = _mean(now, side), _mean(before, side)
     inner = erode(part, side)
@@ -77,7 +86,10 @@ def texture(part: Array, now: Array, before: Array, side: int) -> tuple[float, f
 
 
 def border_softness(part: Array, change: Array, side: int) -> float:
-    """One minus the median rise of the change within the square around a border pixel, as a share of the change."""
+    """One minus the median rise of the change within the square around a border pixel, as a share of the change.
+
+    The change of a part is its 0.9 quantile, at least 1. The whole picture has no border: 0.
+    """
     change = _mean(change, 3)
     border = part & dilate(~part, 3)
     if not border.any():

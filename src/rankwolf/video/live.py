@@ -6,11 +6,11 @@ then on a frame costs its few coefficients and a look at the samples. The model 
 - light that brightens or dims everything is in the coefficients;
 - every few frames one sample of each pixel of the background is replaced by what is there now, so that slow changes
   come in, and what has not been seen for long goes out;
-- what has stood still for a long time becomes background, and what is only another light becomes so soon;
+- what has stood still for a long time becomes background; what is only another light does so much sooner;
 - when most of the picture differs for a while, because the camera was moved or the scene was changed, new frames are
   collected and everything is learned again.
 
-Memory does not grow: the samples, the factor, and while learning the collected frames.
+Memory does not grow: it holds the samples, the factor, and while learning the collected frames.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from rankwolf.video.noise import temporal_noise, weights_for
 from rankwolf.video.picture import Picture
 from rankwolf.video.tidy import Runs, dilate
 
-# Of the files that save() writes.
+# The number of the format in which save() writes files.
 FORMAT = 1
 
 
@@ -52,23 +52,25 @@ class LiveSettings:
     warm_up: int = 150
     """Frames that are collected before the first mask."""
     refresh: int = 10
-    """Every so many frames one of the samples is replaced; 60 samples remember 600 frames."""
+    """Every so many frames one sample of each background pixel, chosen at random, is replaced: 60 samples reach back
+    about 600 frames."""
     absorb_after: int = 3000
-    """What has been in the mask for so long becomes background: two minutes at 25 frames a second."""
+    """What has been in the mask for so many frames becomes background: two minutes at 25 frames a second."""
     light_after: int = 25
-    """What has been in the mask for so long is tested for being another light; again after as many frames."""
+    """Every so many frames, what has been in the mask for as long is tested for being only another light."""
     light_area: float = 0.01
-    """Smaller parts, as shares of the picture, are not tested: too few pixels to know a texture by."""
+    """Parts below this share of the picture are not tested for light: they have too few pixels to compare textures."""
     changed_share: float = 0.5
     changed_after: int = 50
-    """Where more than this share of the picture is in the mask for so many frames, everything is learned again."""
+    """When more than ``changed_share`` of the picture has been in the mask for ``changed_after`` frames in a row, new
+    frames are collected and everything is learned again."""
     margin: int = 5
-    """The side of the square by which the mask is widened before the rest counts as background."""
+    """The side of the square, in pixels, by which the mask is widened; what is outside counts as background."""
 
 
 @dataclass(eq=False)
 class _Learned:
-    """What a warm-up gives: L of a frame, the mask's model, and for how long each pixel has been in the mask."""
+    """What a warm-up gives: the models of L and of the mask, and how many frames each pixel has been in the mask."""
 
     model: Model
     masker: MaskModel
@@ -100,7 +102,7 @@ class Separator:
     rule: MaskRule = field(default_factory=MaskRule)
     seed: int = 0
     count: int = 0
-    """Frames so far."""
+    """How many frames have come so far."""
     relearned: int = 0
     """How often everything was learned again."""
     _picture: Picture | None = None
@@ -110,11 +112,11 @@ class Separator:
 
     @property
     def ready(self) -> bool:
-        """Whether masks are made already."""
+        """Whether a model has been learned; until then all masks are empty."""
         return self._learned is not None
 
     def update(self, frame: Array) -> tuple[Array, Array]:
-        """The background and the mask of the next frame."""
+        """The background and the mask of the next frame, from which the model then learns."""
         picture = self._check(frame)
         row = frame.reshape(-1)
         if self._collected is not None:
@@ -154,7 +156,7 @@ class Separator:
         return self._picture
 
     def _learn(self, picture: Picture) -> None:
-        """From the frames that were collected."""
+        """Make a new model of the frames that were collected, and collect no more."""
         assert self._collected is not None
         frames = np.stack(self._collected)
         self._collected = None
@@ -171,19 +173,19 @@ class Separator:
 
         masker = MaskModel.learn(self.rule, len(frames), look, noise, n_threads=check_threads(None))
         self.relearned += self._learned is not None
-        self._learned = _Learned(model, masker, np.zeros((picture.height, picture.width), np.uint16))
+        self._learned = _Learned(model, masker, np.zeros((picture.height, picture.width), np.uint32))
         self._changed = 0
 
     def _follow(self, learned: _Learned, look: Look, mask: Array) -> None:
-        """Let the model learn from this frame."""
+        """Let the model learn from this frame; begin to collect frames again when most of the picture has changed."""
         settings, stayed = self.settings, learned.stayed
-        # A pixel that is background for a moment, because somebody sways, does not begin from nothing.
-        np.copyto(stayed, np.where(mask, np.minimum(stayed, 65000) + 1, stayed - np.minimum(stayed, 4)))
+        # A frame outside the mask takes away 4, not all: somebody who sways does not begin again from 0.
+        np.copyto(stayed, np.where(mask, stayed + 1, stayed - np.minimum(stayed, 4)))
         old = stayed > settings.absorb_after
         if self.count % settings.light_after == 0:
             old |= self._lights(look, stayed)
         if old.any():
-            self._put(learned, look, old, max(1, learned.masker.samples.values.shape[2] // 2))
+            self._put(learned, look, old, max(1, len(learned.masker.samples.values) // 2))
             stayed[old] = 0
         if self.count % settings.refresh == 0:
             self._put(learned, look, ~dilate(mask, settings.margin), 1)
@@ -194,7 +196,7 @@ class Separator:
             self._collected = []
 
     def _lights(self, look: Look, stayed: Array) -> Array:
-        """Parts of the picture that have stayed in the mask and are the old surface under another light."""
+        """Where the picture has stayed in the mask and is the old surface under another light; (height, width)."""
         waiting = stayed >= self.settings.light_after
         found = np.zeros_like(waiting)
         if waiting.any():
@@ -207,14 +209,17 @@ class Separator:
         return found
 
     def _put(self, learned: _Learned, look: Look, where: Array, slots: int) -> None:
-        """Make this frame's residuals samples, in so many places that are drawn at random."""
+        """Overwrite ``slots`` samples, drawn at random, of the pixels ``where`` by this frame's residual."""
         samples = learned.masker.samples
         rng = np.random.default_rng([self.seed, self.count])
-        chosen = rng.permutation(samples.values.shape[2])[:slots]
+        chosen = rng.permutation(len(samples.values))[:slots]
         samples.replace(chosen, where, as_sample(look.residual, None))
 
     def save(self, path: Path | str) -> None:
-        """Everything to an .npz file, which is replaced when the new one is whole."""
+        """Write the state to an .npz file; an older one of that name is replaced when the new one is whole.
+
+        Settings, rule and seed are not in it.
+        """
         about = {
             "format": FORMAT,
             "count": self.count,
@@ -241,7 +246,7 @@ class Separator:
         rule: MaskRule | None = None,
         seed: int = 0,
     ) -> Separator:
-        """A separator that goes on where :meth:`save` stopped; give the settings that it had."""
+        """A separator that goes on where :meth:`save` stopped; give the settings, rule and seed that it had."""
         result = cls(settings or LiveSettings(), rule or MaskRule(), seed)
         try:
             file, address = numbers_in(Path(path), "a state"), Address(Path(path))
@@ -260,7 +265,7 @@ class Separator:
                 lambda_L, lambda_S, noise = (float(number) for number in file["numbers"])
                 model = Model(Path(), file["right"], lambda_L, lambda_S, noise, 0.0, result._picture)
                 masker = MaskModel.of_arrays(file, result.rule)
-                result._learned = _Learned(model, masker, file["stayed"])
+                result._learned = _Learned(model, masker, file["stayed"].astype(np.uint32))
         except (OSError, ArithmeticError, LookupError, TypeError, ValueError) as error:
             if isinstance(error, FileNotFoundError):
                 raise

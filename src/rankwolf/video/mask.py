@@ -8,8 +8,8 @@ In order, for one frame:
 4. Neighbours vote, holes are filled, specks are dropped (:mod:`rankwolf.video.tidy`).
 
 With a ``threshold``, and for photographs, which have no before and after, steps 1 to 3 are one comparison instead:
-|M − L| above a level in any channel. By default that level is the larger of a twelfth of the contrast, because shadows
-and reflections differ by an amount that grows with the light, and of twice the noise of the residual.
+|M − L| above a level in any channel. For photographs the level is twice the noise of the residual or a twelfth of the
+contrast, whichever is larger: shadows and reflections differ by an amount that grows with the light.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from rankwolf.files.address import Address
 from rankwolf.files.archive import opened_archive, write_npz
 from rankwolf.files.claims import REAL_KINDS, Budget
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.complaints import bad, check_whole
 from rankwolf.kernels.pictures import NO_SAMPLE
 from rankwolf.video.absorbed import AbsorbedRule, Scenery
 from rankwolf.video.consensus import ConsensusRule, Samples
 from rankwolf.video.picture import Picture
 from rankwolf.video.tidy import odd_side, tidy
 
-# Parts of the contrast and of the noise, for the level of photographs.
+# The level for photographs is the larger of TOLERANCE · contrast and SIGMAS · noise.
 TOLERANCE, SIGMAS = 1.0 / 12.0, 2.0
-# What of a scenery goes into a file.
+# The fields of a scenery that are saved.
 SCENERY = ("picture", "reference", "measurable", "level", "stills")
 
 
@@ -40,10 +41,12 @@ SCENERY = ("picture", "reference", "measurable", "level", "stills")
 class MaskRule:
     """How a residual becomes a mask.
 
-    ``threshold`` in gray levels replaces the model by one level everywhere. ``vote`` is the side of the square in which
-    neighbours vote, or None: ``vote_side`` in a picture of 320 × 240, growing with the square root of its area; 1 is no
-    vote. ``least_area`` is a share of the picture. Cost of a frame: for each pixel about as many comparisons as matches
-    are needed, and the vote.
+    ``threshold`` in gray levels replaces the model by one level everywhere. ``absorbed`` None: objects that have become
+    part of L are background. ``shadows``: those of such objects are taken out of the mask. ``vote`` is the odd side of
+    the square in which neighbours vote, 1 for no vote, or None: ``vote_side`` in a picture of 320 × 240, growing with
+    the square root of its area. ``fill_holes``: what is enclosed by the mask is in it too. ``least_area``: parts below
+    this share of the picture are dropped. Cost of a frame: for each pixel about as many comparisons as matches are
+    needed, and the vote.
 
     >>> from rankwolf.video import MaskRule
     >>> MaskRule().side(240, 320), MaskRule(vote=1).side(240, 320)
@@ -59,18 +62,25 @@ class MaskRule:
     fill_holes: bool = True
     least_area: float = 0.001
 
+    def __post_init__(self) -> None:
+        if self.vote is not None and check_whole("vote", self.vote, 1, "MaskRule") % 2 == 0:
+            raise bad("vote", "odd", self.vote, "MaskRule")
+
     def side(self, height: int, width: int) -> int:
         """The side of the square of neighbours; at least 3 unless it was given."""
         return max(3, odd_side(self.vote_side, (height, width))) if self.vote is None else self.vote
 
     def tidy(self, suspicious: Array, observed: Array | None) -> Array:
-        """Vote, holes and specks."""
+        """The mask of one frame from its suspicious pixels: vote, fill holes, drop specks."""
         return tidy(suspicious, observed, self.side(*suspicious.shape), self.fill_holes, self.least_area)
 
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """One frame: M − L and L as (height, width, channels), float32; ``seen`` is False where nothing was observed."""
+    """One frame: M − L and L as (height, width, channels), float32; ``seen`` is True where a pixel was observed.
+
+    ``seen`` is (height, width), or None for everywhere.
+    """
 
     residual: Array
     low_rank: Array
@@ -78,7 +88,7 @@ class Look:
 
     @classmethod
     def at(cls, picture: Picture, row: Array, present: Array | None, low_rank: Array) -> Look:
-        """From a row of the matrix, of the mask of what is observed, and of L.
+        """One frame from its rows of the matrix, of the mask of what is observed, and of L.
 
         A channel that was not observed is taken to differ from L as the observed ones of its pixel do on average.
         """
@@ -108,7 +118,7 @@ class Threshold:
 
     @classmethod
     def choose(cls, rule: MaskRule, noise: float, contrast: float) -> Threshold:
-        """The given level, or the one that noise and contrast of the residual ask for."""
+        """With the level of the rule, or max(2·noise, contrast/12): noise of the residual, contrast of the frames."""
         level = max(SIGMAS * noise, TOLERANCE * contrast) if rule.threshold is None else rule.threshold
         return cls(rule, level)
 
@@ -120,13 +130,13 @@ class Threshold:
         return self.rule.tidy(suspicious, look.seen)
 
     def levels(self, shape: tuple[int, int]) -> Array:
-        """The level of each pixel."""
+        """An array of this shape that is the level everywhere."""
         return np.full(shape, self.level, np.float32)
 
 
 @dataclass(frozen=True, eq=False)
 class MaskModel:
-    """The mask by sample consensus."""
+    """The mask by sample consensus; without a ``scenery``, what has become part of L is background."""
 
     rule: MaskRule
     samples: Samples
@@ -143,12 +153,14 @@ class MaskModel:
         most_bytes: int | None = None,
         n_threads: int = 1,
     ) -> MaskModel:
-        """From a video of ``count`` frames, of which ``look(k)`` shows the k-th; ``noise`` is the camera's.
+        """The model of a video of ``count`` frames, of which ``look(k)`` shows the k-th; ``noise`` is the camera's.
 
-        Where only a share of the pixels was observed, so many more samples are taken that as many are seen.
+        ``seen_share`` of the pixels of a frame were observed: the number of samples is divided by it, so that as many
+        are seen as without gaps.
 
-        Memory: about (4·channels + 3) bytes a pixel and sample; fewer samples are taken where that is more than
-        ``most_bytes``. Time: two looks at each sample, and the cleaning.
+        Memory: about (4·channels + 3) bytes a pixel and sample; fewer samples are taken, but at least 12, where that
+        is more than ``most_bytes``. Time: for each sample three looks, at its frame for the scenery, again for the
+        residual, and at the next frame; and the cleaning.
         """
         height, width, channels = look(0).residual.shape
         number = min(round(rule.consensus.samples / seen_share), count)
@@ -192,11 +204,14 @@ class MaskModel:
         return self.rule.tidy(suspicious, look.seen)
 
     def levels(self, shape: tuple[int, int]) -> Array:
-        """How far from L each pixel may be and still belong to the background, in gray levels."""
+        """About how far from L each pixel may be and still belong to the background, in gray levels."""
         return self.samples.spread.reshape(shape)
 
     def _residual(self, look: Look) -> tuple[Array, Array | None, Array | None]:
-        """The residual, in absorbed objects that from the scenery; where those are; the scenery in this light."""
+        """(residual, where objects are absorbed, the scenery in this frame's light); None, None without such objects.
+
+        The residual is M − L, and in absorbed objects M less the scenery.
+        """
         if self.scenery is None:
             return look.residual, None, None
         gain = self.scenery.gain(look.low_rank)
@@ -209,7 +224,7 @@ class MaskModel:
         return residual, absorbed, scenery
 
     def _sample(self, look: Look) -> Array:
-        """The residual as samples: absorbed objects and what was not observed do not count."""
+        """The residual as samples, int16: absorbed objects and what was not observed are marked by NO_SAMPLE."""
         residual, absorbed, _ = self._residual(look)
         sample = as_sample(residual, look.seen)
         if absorbed is not None:
@@ -217,7 +232,7 @@ class MaskModel:
         return sample
 
     def arrays(self) -> dict[str, Array]:
-        """All that was learned, by name."""
+        """The samples and the scenery, by the names of their fields."""
         found = {"values": self.samples.values, "offsets": self.samples.offsets, "least": self.samples.least}
         if self.scenery is not None:
             found |= {name: getattr(self.scenery, name) for name in SCENERY}
@@ -225,16 +240,18 @@ class MaskModel:
 
     @classmethod
     def of_arrays(cls, found: Mapping[str, Array], rule: MaskRule) -> MaskModel:
-        """What :meth:`arrays` gave, if its shapes fit; distances, shadows and tidying by ``rule``."""
-        height, width, _, channels = found["values"].shape
+        """The model that :meth:`arrays` was made of, with another ``rule``; a ValueError if shapes do not fit."""
+        count, channels, height, width = found["values"].shape
         shapes = {
             "least": (height, width),
             "picture": (height, width, channels),
             "reference": (height, width, channels),
             "level": (height, width),
         }
-        if found["values"].dtype != np.int16 or any(
-            name in found and found[name].shape != shape for name, shape in shapes.items()
+        if (
+            found["values"].dtype != np.int16
+            or found["offsets"].shape[1:] != (count, 2)
+            or any(name in found and found[name].shape != shape for name, shape in shapes.items())
         ):
             raise ValueError("its arrays do not fit together")
         samples = Samples(rule.consensus, found["values"], found["offsets"], found["least"])
@@ -249,12 +266,15 @@ class MaskModel:
 
     @classmethod
     def load(cls, path: Path, rule: MaskRule) -> MaskModel:
-        """What :meth:`save` wrote."""
+        """The model that :meth:`save` wrote, with another ``rule``."""
         return cls.of_arrays(numbers_in(path, "a model of the mask"), rule)
 
 
 def numbers_in(path: Path, what: str) -> dict[str, Array]:
-    """The arrays of numbers in an .npz file, looked at as if a stranger had written it; ``what`` it should be."""
+    """The arrays of real numbers in an .npz file, by name, read as if a stranger had written it.
+
+    ``what`` the file should be is for a complaint.
+    """
     address = Address(path)
     with address.reading(what), opened_archive(address, Budget()) as archive:
         archive.check_sizes(archive.names)
@@ -263,7 +283,7 @@ def numbers_in(path: Path, what: str) -> dict[str, Array]:
 
 
 def as_sample(residual: Array, seen: Array | None) -> Array:
-    """Rounded to int16; NO_SAMPLE where nothing was seen."""
+    """The residual rounded to int16, NO_SAMPLE where nothing was seen."""
     sample = np.rint(residual).astype(np.int16)
     if seen is not None:
         sample[~seen] = NO_SAMPLE

@@ -30,17 +30,20 @@ from rankwolf.video.reading import Reader
 
 SHRINKAGE = 0.1
 SAMPLED_COLUMNS = 32768
-# Of the length of a frame: Newton's next step would be the square of it.
+# Newton's method on the sample ends at a step below this share of ‖V u‖: the next would be about its square.
 TOL = 1e-3
 # The step over all pixels is repeated while it moves L by more than this many gray levels, root mean square.
 LEAST_MOVE, MOST_STEPS = 0.1, 20
-# Of the summary beside the result.
+# What is read from the summary beside the result.
 NEEDED = ("height", "width", "channels", "residual_noise", "contrast", "photographs")
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """V (columns, rank) of a balanced factorisation, the weights, what the threshold is made of, and the geometry."""
+    """V (columns, rank) of a balanced factorisation, the weights, and the geometry of a frame.
+
+    ``residual_noise`` and ``contrast`` make the threshold of :class:`rankwolf.video.mask.Threshold`.
+    """
 
     path: Path
     right: Array
@@ -53,7 +56,7 @@ class Model:
 
     @classmethod
     def load(cls, path: Path) -> Model:
-        """From the folder that ``rankwolf separate`` wrote, or its ``result`` in it."""
+        """The model in a folder that ``rankwolf separate`` wrote; ``path`` is the folder, or the result.npz in it."""
         file = next((p for p in (path, path / "result.npz", path.with_suffix(".npz")) if p.is_file()), path)
         fit = load(file)
         settings = _summary(file.parent / "summary.json")
@@ -72,7 +75,7 @@ class Model:
         return cls(file, right, *fit.lambdas, noise, contrast, picture, bool(settings["photographs"]))
 
     def check(self, reader: Reader) -> Picture:
-        """The geometry, if the new frames have it."""
+        """The geometry of the model; a ValueError if the reader's frames have another."""
         mine, theirs = self.picture, (reader.height, reader.width, reader.channels)
         if (mine.height, mine.width, mine.channels) != theirs:
             kind = {1: "gray", 3: "colour"}
@@ -83,7 +86,10 @@ class Model:
         return mine
 
     def masker(self, rule: MaskRule) -> MaskModel | Threshold:
-        """How the mask of new frames is made: as that of the old ones was, unless ``rule`` has a threshold."""
+        """What makes the mask of new frames: the model of the old frames' mask.
+
+        For photographs, and where ``rule`` has a threshold, it is one level.
+        """
         file = self.path.parent / "mask.npz"
         if rule.threshold is not None or self.photographs:
             return Threshold.choose(rule, self.residual_noise, self.contrast)
@@ -98,10 +104,11 @@ class Model:
     def fit(self, frames: Array) -> Array:
         """The coefficients (b, rank) of rows (b, columns), exact to a few hundredths of a gray level.
 
-        Newton's method on a sample of the pixels comes within a tenth of a gray level. From there, all pixels take the
-        step whose Hessian counts every one of them, outliers too: it never goes too far, needs no line search, is the
-        same small matrix for all frames, and leaves about the share of outliers of the error; so one is nearly always
-        enough. That is two products of the frames with V, a sixth of the time of Newton's method on all pixels.
+        Newton's method on a sample of the pixels comes within a tenth of a gray level. From there, a step u + H⁻¹g uses
+        the descent g of all pixels and H = VᵀV + λI, as if none were an outlier. Such a step never goes too far, so
+        that it needs no line search, and H is the same small matrix for all frames. What it leaves of the error is
+        about the share of outliers, so that one step is nearly always enough. Cost: two products of the frames with V,
+        a sixth of the time of Newton's method on all pixels.
         """
         every = -(-frames.shape[1] // SAMPLED_COLUMNS)
         left = fit_rows(frames[:, ::every], self.right[::every], self._ridge / every, self.lambda_S, tol=TOL)
@@ -117,7 +124,7 @@ class Model:
         return left
 
     def low_rank(self, left: Array) -> Array:
-        """L of frames with these coefficients."""
+        """L = U Vᵀ of frames with the coefficients ``left`` (b, rank)."""
         product: Array = left @ self.right.T
         return product
 
@@ -151,7 +158,7 @@ def _summary(path: Path) -> dict[str, Any]:
 
 
 def blocks_by_model(model: Model, reader: Reader, rows_at_once: int) -> Iterator[Block]:
-    """New frames with the L that the model gives them, a few at a time."""
+    """New frames with the L that the model gives them, ``rows_at_once`` in a block."""
     rows = (model.picture.to_row(frame) for frame in reader)
     first = 0
     while batch := list(islice(rows, rows_at_once)):

@@ -50,10 +50,11 @@ class Frames(Protocol):
 
 
 def temporal_noise(frames: Frames, present: Frames | None = None) -> float:
-    """σ of the noise from pairs of consecutive frames: the median of |difference|, which objects hardly move.
+    """σ of the noise, from pairs of consecutive frames: median |difference|/(0.6745·√2), at least LEAST_NOISE.
 
-    Pixels at 0 and 255 are left out, because they cannot show noise. The differences are whole numbers, so the median
-    is interpolated inside its bin. ``present`` is not 0 where a pixel was observed.
+    Objects hardly change a median. Pixels at 0 and 255 are left out, because they cannot show noise. The differences
+    are whole numbers, so the median is interpolated inside its bin. ``present`` is not 0 where a pixel was observed.
+    Cost: at most 48 pairs of frames, and 65536 columns of each.
     """
     if frames.shape[0] < 2:
         return LEAST_NOISE
@@ -72,9 +73,10 @@ def temporal_noise(frames: Frames, present: Frames | None = None) -> float:
 
 
 def spatial_noise(pictures: Array) -> float:
-    """σ of the noise inside pictures (count, height, width), uint8: the median of |N ∗ picture|, texture only adds.
+    """σ of the noise inside pictures (count, height, width), uint8: median |N ∗ picture|/(6·0.6745).
 
-    N is the difference of two Laplacians (Immerkær 1996), blind to slopes and edges; ‖N‖ = 6.
+    N is the difference of two Laplacians (Immerkær 1996), blind to slopes and to edges along rows and columns; ‖N‖ = 6.
+    Texture makes the estimate larger, never smaller. It is at least LEAST_NOISE.
     """
     if min(pictures.shape[1:]) < 3:
         return LEAST_NOISE
@@ -106,7 +108,9 @@ def grouped_median(counts: Array) -> float:
 
 
 def weights_for(sigma: float, shape: tuple[int, int], observed_fraction: float = 1.0) -> tuple[float, float]:
-    """(λ_L, λ_S) for frames in rows, with noise σ; ρ enters as in the paper, λ_L/λ_S falling with √ρ.
+    """(λ_L, λ_S) for m × n data with noise σ, of which a share ρ is observed.
+
+    λ_S = 3σ and λ_L = λ_S·√(ρ·max(m, n)·max(1, θ·min(m, n))), with ρ as in the paper.
 
     >>> weights_for(1.0, (800, 10000))
     (600.0, 3.0)

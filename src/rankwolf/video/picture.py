@@ -9,6 +9,7 @@ import numpy as np
 
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
+from rankwolf.video.reading.image_folder import open_image
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,12 +28,12 @@ class Picture:
 
     @property
     def pixels(self) -> int:
-        """How many pixels are looked at."""
+        """The number of pixels in the region."""
         return self.height * self.width if self.region is None else int(np.count_nonzero(self.region))
 
     @property
     def columns(self) -> int:
-        """The length of a row."""
+        """The length of a row of the matrix: pixels · channels."""
         return self.pixels * self.channels
 
     @property
@@ -41,7 +42,7 @@ class Picture:
         return (self.height, self.width) if self.channels == 1 else (self.height, self.width, self.channels)
 
     def to_row(self, frame: Array) -> Array:
-        """What of a frame goes into the matrix."""
+        """The row of a frame: its pixels in the region, the channels of each side by side."""
         row: Array = frame.reshape(-1) if self.region is None else frame[self.region].reshape(-1)
         return row
 
@@ -54,16 +55,17 @@ class Picture:
         return frame
 
     def pixels_to_frame(self, values: Array, outside: float = 0) -> Array:
-        """One number for each pixel as an array (height, width)."""
+        """One number for each pixel of the region as an array (height, width); ``outside`` fills the rest."""
         return Picture(self.height, self.width, 1, self.region).to_frame(values, outside)
 
 
 def read_region(path: Path, height: int, width: int) -> Array:
-    """A region of interest from an image: True where it is white. It is resized to the frames, without blending."""
+    """A region of interest from an image, (height, width): True where it is white, above 127 of 255.
+
+    The image is resized to the frames, without blending.
+    """
     needed("PIL")
     from PIL import Image
-
-    from rankwolf.video.reading.image_folder import open_image
 
     with open_image(path) as image:
         gray = image.convert("L").resize((width, height), Image.Resampling.NEAREST)

@@ -20,16 +20,17 @@ SAMPLED_FRAMES, SAMPLED_COLUMNS = 200, 20000
 
 @dataclass(frozen=True, eq=False)
 class Residual:
-    """M − L at evenly spaced frames and pixels, and M there; both without what was not observed."""
+    """M − L at evenly spaced frames and pixels, and M there (``levels``); both without what was not observed."""
 
     values: Array
     levels: Array
 
     @classmethod
     def sample(cls, frames: Frames, present: Frames | None, low_rank: LowRank, picture: Picture) -> Residual:
-        """Of a solved clip."""
+        """A sample of at most 200 frames and 20000 columns of a solved clip: some pixels, all channels of each."""
         rows = np.unique(np.linspace(0, frames.shape[0] - 1, SAMPLED_FRAMES).astype(int))
-        columns = np.arange(0, picture.columns, -(-picture.columns // SAMPLED_COLUMNS))
+        pixels = np.arange(0, picture.pixels, -(-picture.pixels // (SAMPLED_COLUMNS // picture.channels)))
+        columns = (pixels[:, None] * picture.channels + np.arange(picture.channels)).reshape(-1)
         vt = low_rank.vt[:, columns]
         values, levels = [], []
         for row in rows:
@@ -48,9 +49,9 @@ class Residual:
 
     @computed_once
     def contrast(self) -> float:
-        """Between the darkest and the brightest hundredth of all pixels, in gray levels."""
+        """The 99th percentile of M less the 1st, in gray levels."""
         return float(np.subtract(*np.percentile(self.levels, (99, 1)))) if self.levels.size else 0.0
 
     def counts(self) -> Array:
-        """How often |M − L| was 0, 1, … gray levels."""
+        """How often |M − L|, rounded, was 0, 1, … gray levels."""
         return np.bincount(np.rint(np.abs(self.values)).astype(int), minlength=2)

@@ -49,7 +49,7 @@ class Rendered:
 class Scene:
     """The settings of a scene. ``noise`` is a standard deviation in gray levels, ``water`` the height of the waves.
 
-    The waves are not part of the ``background`` of the truth: like noise, they are what a background is hidden by.
+    The waves are not part of the ``background`` of the truth: like noise, they hide it.
 
     Cost: linear in the pixels, most of it for the noise. Memory of a piece: 6 bytes a pixel and frame.
 
@@ -91,7 +91,7 @@ class Scene:
             raise bad("noise", "from 0 to 255 gray levels", repr(self.noise), "Scene")
 
     def render(self, start: int = 0, stop: int | None = None) -> Rendered:
-        """Frames ``start`` to ``stop``, by default all of them."""
+        """Frames ``start`` to before ``stop``, by default all of them, with their truth."""
         numbers = range(*slice(start, stop).indices(self.n_frames))
         shape = (len(numbers), self.height, self.width)
         background = np.zeros(shape, np.float32)
@@ -125,7 +125,7 @@ class Scene:
     def lamp_strengths(self, numbers: range) -> Array:
         """How bright each lamp is in each frame, of shape (frames, n_lamps), float32.
 
-        Lamps with an odd number are switched on and off within a few frames, the others drift slowly.
+        Lamps 1, 3, … are switched on and off within a few frames; lamps 0, 2, … drift slowly.
         """
         time = np.arange(numbers.start, numbers.stop, dtype=np.float64)[:, None]
         drift, switch = self._lamp_clocks
@@ -138,7 +138,10 @@ class Scene:
 
     @computed_once
     def _lamp_clocks(self) -> tuple[Array, Array]:
-        """Frequencies and phases. A drifting lamp swings once in 100 to 600 frames, a switch acts every 100 to 200."""
+        """Frequencies and phases of drifting lamps, two sines each, and of switches.
+
+        A sine swings once in 100 to 600 frames, a switch acts every 100 to 200.
+        """
         rng = np.random.default_rng([self.seed, _LAMPS])
         drift = 2.0 * np.pi / rng.uniform(100.0, 600.0, (4, self.n_lamps))
         drift[1::2] = rng.uniform(0.0, 2.0 * np.pi, (2, self.n_lamps))
@@ -230,7 +233,10 @@ class Scene:
         return picture
 
     def _person_at(self, number: int) -> tuple[int, int, _Sprite]:
-        """Comes from the left, stands from a third to two thirds of the time, swaying a little, and goes on."""
+        """Top, left and picture of the person in one frame.
+
+        The person comes from the left, stands from a third to two thirds of the time, swaying a little, and goes on.
+        """
         time, (height, width) = number / self.n_frames, self._person.shape.shape
         way = 0.3 + 2.2 * (min(time - 1 / 3, 0.0) + max(time - 2 / 3, 0.0))
         sway = round(0.006 * self.width * float(np.sin(number / 9.0)))
@@ -238,7 +244,7 @@ class Scene:
 
     @computed_once
     def _person(self) -> _Sprite:
-        """A head on a body, a third of the picture high."""
+        """A head on a body, about a third of the picture high."""
         height, width = max(8, round(0.36 * self.height)), max(5, round(0.12 * self.width))
         y, x = np.mgrid[0:height, 0:width]
         up, aside = y / height, (2 * x + 1 - width) / width
@@ -284,7 +290,10 @@ class _Path:
 
     @classmethod
     def draw(cls, scene: Scene, index: int, rng: np.random.Generator) -> _Path:
-        """Size, speed and start at random: from a fifteenth to a sixth of the picture, 0.4 to 1.5 % of it a frame."""
+        """An object of random size, speed and start.
+
+        It is 10 to 24 % of the picture high and 6 to 14 % wide, and moves by 0.4 to 1.5 % of the width a frame.
+        """
         height = max(3, round(scene.height * rng.uniform(0.10, 0.24)))
         width = max(3, round(scene.width * rng.uniform(0.06, 0.14)))
         sprite = _Sprite.draw(height, width, bool(index % 2), rng)
@@ -292,7 +301,7 @@ class _Path:
         return cls(scene, index, sprite, speed, rng.random())
 
     def at(self, number: int) -> tuple[int, int, _Sprite]:
-        """Top, left and picture in one frame; outside the picture between two crossings."""
+        """Top, left and picture of the object in one frame; between two crossings these lie outside the frame."""
         height, width = self.sprite.shape.shape
         run = 1.25 * self.scene.width + width  # a crossing, and the way round behind the camera
         way = self.phase * run + abs(self.speed) * number

@@ -23,7 +23,10 @@ SHADOW, OUTSIDE, UNKNOWN, MOVING = 50, 85, 170, 255
 
 @dataclass(frozen=True)
 class Score:
-    """Counts of pixels, and the measures that follow from them; NaN where a measure divides by nothing."""
+    """Counts of pixels, and the measures that follow from them; NaN where a measure would divide by 0.
+
+    ``shadow_positives`` are those false positives that are hard shadows.
+    """
 
     true_positives: int = 0
     false_positives: int = 0
@@ -57,7 +60,7 @@ class Score:
         return _share(self.false_positives, self.false_positives + self.true_negatives)
 
     def as_dict(self) -> dict[str, float]:
-        """Measures and counts."""
+        """The four measures and the counts, by name."""
         names = ("precision", "recall", "f_measure", "false_positive_rate", *self.__dataclass_fields__)
         return {name: getattr(self, name) for name in names}
 
@@ -67,7 +70,10 @@ def _share(part: int, whole: int) -> float:
 
 
 def score_frame(mask: Array, labels: Array, region: Array | None = None) -> Score:
-    """One frame. ``mask`` is bool; ``labels`` are CDnet's, or a bool mask of what moves."""
+    """The score of one frame. ``mask`` is bool; ``labels`` are CDnet's, or a bool mask of what moves.
+
+    ``region`` is True where pixels are counted; None for everywhere.
+    """
     truth = labels if labels.dtype == np.bool_ else labels == MOVING
     counted = np.ones(labels.shape, np.bool_) if region is None else region
     if labels.dtype != np.bool_:
@@ -84,8 +90,8 @@ class Truth:
     """A folder of labelled masks in CDnet's layout, or just the masks.
 
     ``groundtruth/`` (or the folder itself) has one image for each frame, in natural order, or only for those that
-    ``temporalROI.txt`` counts; ``ROI.bmp`` is white in the
-    region of interest; ``temporalROI.txt`` has the first and last frame to count, from 1.
+    ``temporalROI.txt`` counts: that file has the first and the last frame to count, from 1. ``ROI.bmp`` is white in the
+    region of interest. ``numbers`` are the frames to count, from 0.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -114,7 +120,7 @@ class Truth:
 
 
 def score_folder(output: Path, truth: Truth) -> Score:
-    """The masks that ``rankwolf separate`` wrote to ``output`` against ``truth``."""
+    """The score of the masks that ``rankwolf separate`` wrote to ``output``, over all frames that the truth counts."""
     total = Score()
     for number, mask in masks_of(output):
         if number not in truth.numbers:
@@ -167,7 +173,7 @@ def _gray(path: Path) -> Array:
 
 
 def _resize(mask: Array, shape: tuple[int, ...]) -> Array:
-    """To the size of the truth, without blending, where ``--scale`` made it smaller."""
+    """The mask in the size of the truth, without blending: ``--scale`` may have made it smaller or larger."""
     needed("PIL")
     from PIL import Image
 

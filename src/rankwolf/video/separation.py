@@ -1,13 +1,14 @@
-"""Everything in order: decode into the matrix, solve, make pictures of L, S and the mask, write them and a page.
+"""Everything in order: decode into the matrix, solve, make pictures of L, S and the mask, write them and the result.
 
-Memory: the matrix while it fits (:mod:`rankwolf.video.store`), the factors, and a few frames. Nothing here prints; an
-:class:`Observer` is told what happens.
+Memory: the matrix while it fits (:mod:`rankwolf.video.store`), the factors, the model of the mask, and a few frames.
+Nothing here prints; an :class:`Observer` is told what happens.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,11 +18,11 @@ import numpy as np
 
 from rankwolf.api.decompose import decompose_quietly
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.blas import one_blas_thread
 from rankwolf.ground.complaints import check_threads
 from rankwolf.ground.extras import needed
 from rankwolf.ground.machine import available_memory
 from rankwolf.ground.once import computed_once
-from rankwolf.result.sparse_part import UnsavedSparse
 from rankwolf.video.drawing import Block, Painter, Pictures, median_background, rows_at_once, write_pictures
 from rankwolf.video.mask import Look, MaskModel, MaskRule, Threshold
 from rankwolf.video.model import Model, blocks_by_model
@@ -35,6 +36,7 @@ from rankwolf.video.noise import (
 from rankwolf.video.picture import Picture, read_region
 from rankwolf.video.reading import Reader, Selection, open_frames
 from rankwolf.video.residual import Residual
+from rankwolf.video.side_by_side import finish
 from rankwolf.video.store import FrameStore
 from rankwolf.video.writing import Shape, Sound, open_sink
 
@@ -50,7 +52,7 @@ class Observer(Protocol):
     """Who is told how far the work is."""
 
     def stage(self, name: str, total: int | None) -> None:
-        """A new stage begins; ``total`` frames, where it is known."""
+        """A new stage begins, of ``total`` frames; None where that is not known."""
 
     def advance(self, frames: int) -> None:
         """So many more frames are done."""
@@ -75,13 +77,19 @@ class SolveSettings:
 
     @property
     def weights_from(self) -> str | None:
-        """Where the weights come from: "given" or "paper"; None for from the data."""
+        """Where the weights come from: "given" as ``lambdas``, or "paper" for ``delta``; None: from the data."""
         return "given" if self.lambdas is not None else None if self.delta is None else "paper"
 
 
 @dataclass(frozen=True)
 class Job:
-    """What to separate, and how."""
+    """What to separate, and how.
+
+    ``region``: an image, white where pixels are looked at. ``sample``: the share of entries that is observed, at
+    random; None for all. ``style`` of the foreground: that of :class:`rankwolf.video.drawing.Painter`. ``format``: one
+    of :data:`rankwolf.video.writing.FORMATS`, or "auto". ``model``: an earlier result that separates new frames without
+    solving. ``audio``: copy the sound. ``strict``: any damage of the input is an error. ``max_memory`` in bytes.
+    """
 
     source: Path
     selection: Selection = field(default_factory=Selection)
@@ -107,12 +115,12 @@ class Clip:
 
     @computed_once
     def noise(self) -> float:
-        """Between one frame and the next, in gray levels."""
+        """σ of the noise between one frame and the next, in gray levels. Looks at some of the frames."""
         return temporal_noise(self.frames, self.present)
 
     @computed_once
     def is_video(self) -> bool:
-        """Whether frames follow each other in time, or are photographs in any order."""
+        """Whether frames follow each other in time; if not, they are photographs in any order."""
         some = range(0, len(self.frames), max(1, len(self.frames) // 20))
         frames = [self.picture.to_frame(self.frames[k : k + 1][0]) for k in some]
         planes = [frame if frame.ndim == 2 else frame[..., 0] for frame in frames]
@@ -148,10 +156,12 @@ class Outcome:
     residuals: Array | None = None
     """How often |M − L| was 0, 1, … gray levels, in a sample."""
     on_disk: bool = False
+    frames: int | None = None
+    """How many there are, once they are all decoded."""
 
     @property
     def levels(self) -> Array | None:
-        """How far from L each pixel may be and belong to the background; None where one threshold does for all."""
+        """About how far from L each pixel may be and still be background; None where one threshold does for all."""
         masker, picture = self.masker, self.picture
         return masker.levels((picture.height, picture.width)) if isinstance(masker, MaskModel) else None
 
@@ -166,9 +176,10 @@ class Outcome:
 
 
 def separate(job: Job, folder: Path, observer: Observer, visit: Any = None) -> Outcome:
-    """Separate ``job.source`` into ``folder``, which exists and is empty.
+    """Separate ``job.source`` into ``folder``, which exists and is empty; returns what was found out.
 
-    ``visit``, if given, is called with the :class:`Pictures` of each frame, in order: a page collects some of them.
+    ``visit``, if given, is called with the :class:`Pictures` of each frame, in order, and the number of frames, None
+    where it is not known yet: a page collects some of them.
     """
     model = None if job.model is None else Model.load(job.model)
     color = job.selection.color if model is None else model.picture.channels == 3
@@ -182,12 +193,13 @@ def separate(job: Job, folder: Path, observer: Observer, visit: Any = None) -> O
         outcome.activity.append(pictures.activity)
         observer.advance(1)
         if visit is not None:
-            visit(pictures)
+            visit(pictures, outcome.frames)
 
-    if model is not None:
-        _apply_model(model, outcome, folder, observer, look)
-    else:
-        _solve_all(outcome, folder, observer, look)
+    with one_blas_thread():  # frames are worked on side by side
+        if model is not None:
+            _apply_model(model, outcome, folder, observer, look)
+        else:
+            _solve_all(outcome, folder, observer, look)
     return outcome
 
 
@@ -205,7 +217,7 @@ def _solve_all(outcome: Outcome, folder: Path, observer: Observer, look: Any) ->
                 mask = FrameStore(picture.columns, len(frames), share, folder, np.bool_)
                 present = stack.enter_context(mask)
                 sample_entries(len(frames), fraction, present, job.solve.seed)
-        outcome.on_disk = frames.on_disk
+        outcome.on_disk, outcome.frames = frames.on_disk, len(frames)
         _note_losses(outcome)
         if len(frames) < 2:
             raise ValueError("A background needs at least 2 frames to be told from the rest. Got 1 instead.")
@@ -218,18 +230,23 @@ def _solve_all(outcome: Outcome, folder: Path, observer: Observer, look: Any) ->
         residual = Residual.sample(frames, present, fit.low_rank, picture)
         outcome.residuals = residual.counts()
         outcome.residual_noise, outcome.contrast = residual.noise, residual.contrast
+        # What is known is saved while the rest is worked out.
+        saver = stack.enter_context(ThreadPoolExecutor(1))
+        saving = [saver.submit(_save_background, fit, picture, folder)]
         with outcome.clock("model"):
             observer.stage("model", None)
-            outcome.masker = learn_masker(clip, fit, outcome)
+            outcome.masker = masker = learn_masker(clip, fit, outcome)
+        if isinstance(masker, MaskModel):
+            saving.append(saver.submit(masker.save, folder / MASK_MODEL))
         with outcome.clock("write"):
             observer.stage("write", len(frames))
             assert fit.lambdas is not None
             _write(outcome, blocks_of(clip, fit), fit.lambdas[1], folder, look)
-            _save(fit, picture, outcome.masker, folder)
+            finish(saving)
 
 
 def learn_masker(clip: Clip, fit: Decomposition, outcome: Outcome) -> MaskModel | Threshold:
-    """How the mask of this clip is made: by a model of its residual, or for photographs by one level."""
+    """What makes the mask of this clip: a model of its residual, or for photographs and with a threshold one level."""
     job = outcome.job
     if job.rule.threshold is not None or not clip.is_video:
         return Threshold.choose(job.rule, outcome.residual_noise, outcome.contrast)
@@ -290,7 +307,7 @@ def _write(outcome: Outcome, blocks: Iterator[Block], lambda_S: float, folder: P
 
 
 def picture_names(names: list[str]) -> list[str]:
-    """Without their endings, unless two images differ in nothing else.
+    """The names of images without their endings, or with them if two differ in nothing else.
 
     >>> picture_names(["1.jpg", "2.jpg"]), picture_names(["1.jpg", "1.png"])
     (['1', '2'], ['1.jpg', '1.png'])
@@ -299,14 +316,13 @@ def picture_names(names: list[str]) -> list[str]:
     return stems if len(set(stems)) == len(stems) else names
 
 
-def _save(fit: Decomposition, picture: Picture, masker: MaskModel | Threshold, folder: Path) -> None:
+def _save_background(fit: Decomposition, picture: Picture, folder: Path) -> None:
+    """The fit, its still, and the region if there is one."""
     needed("PIL")
     from PIL import Image
 
     fit.save(folder / RESULT, with_sparse=False)
     Image.fromarray(median_background(fit.low_rank, picture)).save(folder / STILL)
-    if isinstance(masker, MaskModel):
-        masker.save(folder / MASK_MODEL)
     if picture.region is not None:
         Image.fromarray(picture.region.astype(np.uint8) * 255).save(folder / REGION)
 
@@ -317,14 +333,14 @@ def _picture(job: Job, reader: Reader) -> Picture:
 
 
 def _format(job: Job, reader: Reader) -> str:
-    """The same kind out as in, unless a kind is asked for."""
+    """The format that is asked for; for "auto", png where the input is images, else mp4."""
     if job.format != "auto":
         return job.format
     return "png" if reader.kind == "images" else "mp4"
 
 
 def decode(reader: Reader, picture: Picture, store: FrameStore, observer: Observer) -> None:
-    """All selected frames as rows of one matrix; each is decoded once."""
+    """Append all selected frames to ``store`` as rows; each is decoded once."""
     observer.stage("decode", reader.estimate)
     for frame in reader:
         store.append(picture.to_row(frame))
@@ -333,7 +349,10 @@ def decode(reader: Reader, picture: Picture, store: FrameStore, observer: Observ
 
 
 def sample_entries(count: int, fraction: float, store: FrameStore, seed: int) -> None:
-    """A mask that shows each entry with probability ``fraction``, each frame from its own random stream."""
+    """Append a mask of ``count`` frames to ``store``: each entry is True with probability ``fraction``.
+
+    Each frame has a random stream of its own, so that its mask does not depend on the others.
+    """
     for number in range(count):
         rng = np.random.default_rng([seed, number])
         store.append(rng.random(store.shape[1], np.float32) < np.float32(fraction))
@@ -347,7 +366,10 @@ def solve_clip(
     observer: Observer,
     max_memory: int | None = None,
 ) -> Decomposition:
-    """The decomposition of a clip, of S its size only. What does not fit into ``max_memory`` is on the disk."""
+    """The decomposition of a clip; of S only its shape, type and number of nonzeros are kept.
+
+    The solver stays within ``max_memory`` bytes as far as it can; frames that did not fit are read from the disk.
+    """
     observer.stage("solve", None)
     weights: dict[str, Any] = {"lambdas": settings.lambdas}
     if settings.delta is not None:
@@ -368,12 +390,11 @@ def solve_clip(
         **weights,
     )
     # S is drawn frame by frame and not saved: without it, what the solver has kept of the frames can go.
-    sparse = UnsavedSparse(fit.sparse.shape, fit.sparse.dtype, fit.sparse.nonzeros)
-    return replace(fit, sparse=sparse, source=None)
+    return replace(fit, sparse=fit.sparse.unsaved(), source=None)
 
 
 def blocks_of(clip: Clip, fit: Decomposition) -> Iterator[Block]:
-    """The frames of a clip with their L."""
+    """The frames of a clip with their L, block by block."""
     step = rows_at_once(clip.picture)
     for first in range(0, len(clip.frames), step):
         rows = slice(first, min(first + step, len(clip.frames)))

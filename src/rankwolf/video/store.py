@@ -25,12 +25,13 @@ BUFFER_BYTES = 8 * 1024 * 1024
 
 
 class FrameStore(Stored):
-    """Rows of bytes that arrive one by one, as many as come, and are read by slices: ``store[10:20]``.
+    """A matrix whose rows arrive one by one, in any number, and are read by slices: ``store[10:20]``.
 
-    In memory while they take at most ``most_bytes``, afterwards in a file in ``folder``; what is in memory by then
-    moves there. Where the count is known, the memory is taken or the disk's space is reserved at once, so that a disk
-    that is too small says so before the work and not after it. Written by ``write``, never through a memory map, which
-    dies of SIGBUS on a full disk. ``dtype``: of one byte, uint8 for frames and bool for a mask of them.
+    The rows are in memory while they take at most ``most_bytes``; when they no longer do, all of them move to a file in
+    ``folder``. Where ``expected`` says how many will come, the memory is taken or the disk's space is reserved at once,
+    so that a disk that is too small says so before the work and not after it. The file is written by ``write``, not
+    through a memory map, which dies of SIGBUS on a full disk. ``dtype`` has one byte: uint8 for frames, bool for a mask
+    of them.
     """
 
     firm_limit = False  # --max-memory decides where frames are; solving takes what it must
@@ -62,7 +63,7 @@ class FrameStore(Stored):
         return self.shape[0]
 
     def append(self, row: Array) -> None:
-        """Add one row."""
+        """Add one row of ``columns`` entries; it is copied."""
         count, columns = self.shape
         if self._file is None and count >= self._rows.shape[0]:
             self._grow()
@@ -78,15 +79,14 @@ class FrameStore(Stored):
         rows, columns = self._rows.shape
         if rows >= self._most_rows:
             self._file = unnamed_file(self.scratch, None, FRAMES)
-            self._waiting.append(self._rows.tobytes())
-            self.flush()
+            self._file.write(self._rows.data)  # no copy: the memory is full at this moment
             self._rows = np.empty((0, columns), self.dtype)
             return
         # Not np.resize: realloc moves large blocks without copying them.
         self._rows.resize((min(self._most_rows, rows + rows // 2 + 1), columns), refcheck=False)
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write the rows that wait in the buffer to the file; nothing, where rows are in memory."""
         if self._file is not None and self._waiting:
             for part in self._waiting:
                 self._file.write(part)
@@ -94,11 +94,11 @@ class FrameStore(Stored):
             self._file.flush()
 
     def grain(self, axis: int) -> int:
-        """1 for rows; for columns enough for a piece of the disk's liking."""
+        """1 for rows; for columns PIECE_BYTES, since a column has one byte in each row."""
         return 1 if axis == 0 else PIECE_BYTES
 
     def read(self, rows: slice, columns: slice) -> Array:
-        """A block; a view where the rows are in memory, and never a map of the file, whose pages would stay."""
+        """A block: a view where rows are in memory, else a copy. It is no map of the file, whose pages would stay."""
         if self._file is None:
             return self._rows[rows, columns]
         self.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
@@ -16,6 +17,7 @@ import numpy as np
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
 from rankwolf.video.reading import Selection, is_pattern, open_frames
+from rankwolf.video.reading.base import check_scale
 from rankwolf.video.reading.video_file import has_colors, pixel_aspect, quarter_turns
 
 STDIN = "-"
@@ -23,7 +25,7 @@ STDIN = "-"
 
 @dataclass(frozen=True)
 class RawShape:
-    """What raw bytes are: pictures of this size, gray or RGB, one after the other."""
+    """The shape of the pictures in a stream of raw bytes, gray or RGB, one after the other."""
 
     width: int
     height: int
@@ -62,24 +64,29 @@ class Opened:
 
 @dataclass(frozen=True)
 class Stream:
-    """``source`` is a name, an address (``https://…``, ``rtsp://…``), a device (``/dev/video0``) or ``-``.
+    """``source`` is a path, an address (``https://…``, ``rtsp://…``), a device (``/dev/video0``) or ``-``.
 
     All pictures have the size of the first: a camera that changes its own, and a damaged packet that claims another
-    one, do not end a stream.
+    one, do not end a stream. Raw pictures are taken as they come: ``color`` and ``scale`` do not go with ``raw``.
     """
 
     source: str
     raw: RawShape | None = None
     color: bool | None = None
-    """None: if the first picture has colours."""
+    """None: in colour if the first picture has colours."""
     scale: float = 1.0
 
+    def __post_init__(self) -> None:
+        check_scale(self.scale)
+        given = {"--color": self.color is True, "--gray": self.color is False, "--scale": self.scale != 1.0}
+        for option, is_given in given.items():
+            if is_given and self.raw is not None:
+                raise ValueError(f"{option} does not go with --raw: raw pictures are taken as they come.")
+
     def open(self) -> Opened:
-        """The pictures are uint8; the first is decoded."""
+        """The stream, opened; its pictures are uint8. Of an encoded one, the first picture is decoded already."""
         if self.raw is not None:
-            return Opened(
-                self.raw.read(sys.stdin.buffer if self.source == STDIN else Path(self.source).open("rb"))
-            )
+            return Opened(_raw_frames(self.source, self.raw))
         path, is_address = Path(self.source), "://" in self.source
         is_array = path.suffix.lower() in (".npy", ".npz")
         if not is_address and (path.is_dir() or is_array or is_pattern(path)):
@@ -115,7 +122,7 @@ class Stream:
         return Opened(map(convert, chain([first], frames)), stream.average_rate, aspect)
 
     def _converter(self, first: Any) -> Callable[[Any], Array]:
-        """What makes a picture of a decoded frame, as large, as colourful and as upright as the first is."""
+        """A function that makes a uint8 picture of a decoded frame, in the size, colours and rotation of the first."""
         color = has_colors(first) if self.color is None else self.color
         kind, turns = "rgb24" if color else "gray", quarter_turns(first)
         size = [max(1, round(side * self.scale)) for side in (first.width, first.height)]
@@ -125,6 +132,11 @@ class Stream:
             return np.ascontiguousarray(np.rot90(picture, turns)) if turns else picture
 
         return convert
+
+
+def _raw_frames(source: str, shape: RawShape) -> Iterator[Array]:
+    with nullcontext(sys.stdin.buffer) if source == STDIN else Path(source).open("rb") as file:
+        yield from shape.read(file)
 
 
 def _decoded_frames(container: Any, stream: Any) -> Iterator[Any]:

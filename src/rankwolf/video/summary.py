@@ -20,7 +20,7 @@ def _mask(outcome: Outcome) -> dict[str, Any]:
         return {
             "mask_by": "consensus",
             "threshold": None,
-            "samples": values.shape[2],
+            "samples": len(values),
             "radius": rule.radius,
             "matches": rule.matches,
             "cleaning": rule.cleaning,
@@ -31,7 +31,7 @@ def _mask(outcome: Outcome) -> dict[str, Any]:
 
 
 def summarize(outcome: Outcome) -> dict[str, Any]:
-    """Sizes, weights, gap, status, seconds, passes: numbers and words that JSON knows."""
+    """Sizes, weights, gap, status, seconds, passes by name: numbers, words, lists and None, as JSON knows them."""
     job, picture, reader = outcome.job, outcome.picture, outcome.reader
     numbers = reader.numbers
     total = sum(outcome.seconds.values())

@@ -21,7 +21,7 @@ REFERENCE_AREA = 320 * 240
 
 
 def odd_side(side: float, shape: tuple[int, ...]) -> int:
-    """The odd whole number for a square of ``side`` in a picture of 320 × 240, in a picture of this shape.
+    """The side of a square in a picture of this shape, an odd whole number, that is ``side`` in one of 320 × 240.
 
     >>> odd_side(7, (240, 320)), odd_side(7, (90, 120)), odd_side(7, (480, 640))
     (7, 3, 15)
@@ -76,7 +76,7 @@ def fill_holes(mask: Array) -> Array:
 
 
 def drop_small(mask: Array, least: float) -> Array:
-    """Without connected parts of fewer than ``least`` pixels."""
+    """The mask without connected parts of fewer than ``least`` pixels."""
     runs = Runs.of(mask)
     return runs.painted(mask, runs.areas[runs.part] < least, False)
 
@@ -118,7 +118,7 @@ class Runs:
         return [self.painted(empty, self.part == part, True) for part in which]
 
     def painted(self, mask: Array, which: Array, value: bool) -> Array:
-        """A copy of the mask in which the runs that are ``which`` have this value."""
+        """A copy of the mask that has this value in the runs where ``which``, one bool for each run, is True."""
         result = mask.copy()
         result.reshape(-1)[spread(self.first[which], self.length[which])] = value
         return result

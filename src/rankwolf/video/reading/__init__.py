@@ -18,7 +18,7 @@ __all__ = ["Moment", "Reader", "Selection", "is_pattern", "open_frames"]
 
 
 def open_frames(path: Path, selection: Selection) -> Reader:
-    """The reader for whatever ``path`` is."""
+    """The reader of a folder or pattern of images, of .npy or .npz, and of anything else as a video."""
     if path.is_dir():
         kind: type[ImageReader] | type[ArrayReader] | type[VideoReader] = ImageReader
     elif is_pattern(path):
@@ -31,5 +31,5 @@ def open_frames(path: Path, selection: Selection) -> Reader:
 
 
 def is_pattern(path: Path) -> bool:
-    """Whether a name stands for several: ``cam/*.jpg``."""
+    """Whether a path is a pattern for several, such as ``cam/*.jpg``, and not the name of one that exists."""
     return not path.exists() and bool(set(str(path)) & set("*?["))

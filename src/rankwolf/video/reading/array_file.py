@@ -34,14 +34,31 @@ class ArrayReader(Reader):
         super().__init__(path, selection, (shape[1], shape[2]), shape[0], len(shape) == 4)
 
     def read(self, numbers: range) -> Iterator[Array]:
-        """Frame by frame, so that a compressed file is never in memory as a whole."""
+        """The pictures of these frames, one by one: a compressed file is never in memory as a whole."""
+        self._refuse_fractions()
         with self._opened() as (_, frames):
             for frame in islice(frames, numbers.start, numbers.stop, numbers.step):
                 yield self._picture(frame)
 
+    def _refuse_fractions(self) -> None:
+        """A ValueError if all frames lie between 0 and 1 and are not black; a dark frame alone is none.
+
+        Reads up to the first frame that is brighter: one frame, as a rule.
+        """
+        with self._opened() as (header, frames):
+            if header.dtype.kind != "f":
+                return
+            brightest = 0.0
+            for frame in frames:
+                brightest = max(brightest, float(frame.max()))
+                if brightest > 1.0 or not frame.min() >= 0.0:  # NaN as well: as_uint8 says so
+                    return
+        if brightest > 0.0:
+            raise self._address.bad("its frames lie between 0 and 1: multiply them by 255 first.")
+
     @contextmanager
     def _opened(self) -> Iterator[tuple[Header, Iterator[Array]]]:
-        """What the file says about its frames, and these, one after the other."""
+        """The header of the file's array, and its frames one after the other."""
         address = self._address
         if address.path.suffix.lower() != ".npz":
             with address.path.open("rb") as file:
@@ -71,14 +88,12 @@ class ArrayReader(Reader):
 
 
 def as_uint8(frame: Array, address: Address) -> Array:
-    """Gray levels from 0 to 255 as uint8, whatever real type they were stored in."""
+    """A frame of any real type as uint8, rounded; a ValueError for levels outside 0 to 255."""
     if frame.dtype == np.uint8:
         return np.ascontiguousarray(frame)
     low, high = float(frame.min()), float(frame.max())
     if not (low >= 0.0 and high <= 255.0):  # NaN as well
         raise address.bad(f"its frames must be gray levels from 0 to 255. Got {low:g} to {high:g}.")
-    if frame.dtype.kind == "f" and 0.0 < high <= 1.0:
-        raise address.bad("its frames lie between 0 and 1: multiply them by 255 first.")
     return np.rint(frame).astype(np.uint8)
 
 
@@ -94,7 +109,7 @@ def _checked(address: Address, header: Header) -> Header:
 
 
 def _read(address: Address, file: IO[bytes], header: Header) -> Iterator[Array]:
-    """The frames from where ``file`` is."""
+    """The frames that ``file`` has from where it stands, in the stored type."""
     shape = header.shape[1:]
     size = prod(shape) * header.dtype.itemsize
     for number in range(header.shape[0]):

@@ -52,7 +52,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which frames: ``every`` N-th from ``start`` up to before ``end``; and how: resized, gray or in colour.
+    """Which frames: ``start``, then each ``every``-th, up to before ``end``; and how: resized, gray or in colour.
 
     ``color`` None means in colour if the input has colours.
     """
@@ -63,11 +63,23 @@ class Selection:
     scale: float = 1.0
     color: bool | None = False
 
+    def __post_init__(self) -> None:
+        check_scale(self.scale)
+
+
+def check_scale(scale: float) -> None:
+    """Refuse to make pictures of nothing, or of more than anybody has memory for."""
+    if not 0.0 < scale <= 16.0:
+        raise ValueError(f"--scale must be above 0 and at most 16. Got {scale:g} instead.")
+
 
 class Reader(ABC):
-    """Frames in order. ``names`` has one name for each frame of the input, where frames have names.
+    """The selected frames of an input, in order, each yielded once as a uint8 picture.
 
-    ``words``: what the file should be, for a complaint about one that is not.
+    ``rate``: frames a second, None without a clock. ``names``: one for each frame of the input, where frames have
+    names. ``aspect``: the width of a pixel over its height, None for 1. ``count``: how many frames the input has, None
+    where it does not say. ``decoded``: how many pictures were yielded so far; ``damaged``: how often decoding met
+    damage. ``words``: what the file should be, for a complaint about one that is not.
     """
 
     kind: str
@@ -86,7 +98,7 @@ class Reader(ABC):
 
     @property
     def numbers(self) -> range:
-        """The frame numbers that are asked for; the end is far away where nobody knows it."""
+        """The frame numbers that are asked for; up to 2⁶² where neither the input nor the selection has an end."""
         start = self.selection.start.frame(self.rate)
         end = self.selection.end.frame(self.rate) if self.selection.end else 2**62
         if end <= start:
@@ -99,13 +111,13 @@ class Reader(ABC):
 
     @property
     def expected(self) -> int | None:
-        """How many frames will come, where it is known."""
-        return None if self.count is None and self.selection.end is None else len(self.numbers)
+        """How many frames should come: None where the input does not say how many it has, since it may end before."""
+        return None if self.count is None else len(self.numbers)
 
     @property
     def estimate(self) -> int | None:
-        """About how many frames will come, for a progress bar."""
-        return self.expected
+        """About how many frames will come, for a progress bar: those up to ``--end``; None where no end is known."""
+        return None if self.count is None and self.selection.end is None else len(self.numbers)
 
     def __iter__(self) -> Iterator[Array]:
         pictures = self.read(self.numbers)
@@ -126,10 +138,13 @@ class Reader(ABC):
 
     @abstractmethod
     def read(self, numbers: range) -> Iterator[Array]:
-        """The pictures of these frames, as many of them as there are."""
+        """The pictures of these frames, uint8, in order; fewer if the input ends before."""
 
     def losses(self, strict: bool) -> str | None:
-        """What went wrong, in a sentence, or None. Raises where too much is lost, or with ``strict`` anything."""
+        """A sentence about what was lost, after all was read; None for nothing.
+
+        A ValueError if more than a tenth of the frames is missing, or with ``strict`` for any loss.
+        """
         expected = self.expected
         missing = 0 if expected is None else max(0, expected - self.decoded)
         if not missing and not self.damaged:

@@ -1,4 +1,4 @@
-"""Frames that are the images of a folder, through Pillow."""
+"""The images of a folder as frames, read by Pillow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".pnm", ".ppm
 
 
 class ImageReader(Reader):
-    """The images of a folder, or of a pattern, in the natural order of their names: 2.png comes before 10.png."""
+    """The images of a folder, or of a pattern, in the natural order of their paths: 2.png comes before 10.png."""
 
     kind, words = "images", "a folder of images"
 
@@ -43,7 +43,7 @@ class ImageReader(Reader):
         super().__init__(path, selection, (height, width), len(self._files), colored)
 
     def _common_size(self) -> tuple[int, int]:
-        """From the headers alone, before anything is decoded."""
+        """(width, height) of all images, from their headers alone; a ValueError if they differ."""
         first = self._size(self._files[0])
         for file in self._files[1:]:
             if (size := self._size(file)) != first:
@@ -55,7 +55,7 @@ class ImageReader(Reader):
 
     @staticmethod
     def _colored(file: Path) -> bool:
-        """Whether an image is more than shades of gray."""
+        """Whether an image is more than shades of gray; True also where it cannot be decoded."""
         with open_image(file) as image:
             if image.mode in ("1", "L", "LA", "F") or image.mode.startswith("I"):
                 return False
@@ -73,7 +73,7 @@ class ImageReader(Reader):
         return (height, width) if lying else (width, height)
 
     def read(self, numbers: range) -> Iterator[Array]:
-        """Decode image by image."""
+        """The pictures of these images, decoded one by one."""
         for number in numbers:
             yield self._picture(self._files[number])
 
@@ -86,12 +86,12 @@ class ImageReader(Reader):
 
 
 def natural_key(name: str) -> list[Any]:
-    """Digits compare as numbers.
+    """A key to sort names by, in which digits compare as numbers and letters without their case.
 
     >>> sorted(["f10.png", "f2.png"], key=natural_key)
     ['f2.png', 'f10.png']
     """
-    return [int(part) if part.isdigit() else part.lower() for part in re.split(r"(\d+)", name)]
+    return [int(part) if part.isdecimal() else part.lower() for part in re.split(r"(\d+)", name)]
 
 
 def open_image(file: Path) -> Any:
@@ -110,7 +110,7 @@ def open_image(file: Path) -> Any:
 
 
 def orientation(image: Any) -> int:
-    """How the camera was held, as EXIF counts it; upright where nothing that can be read says so."""
+    """How the camera was held, from 1 to 8 as EXIF counts; 1, upright, where no tag can be read."""
     if image.format not in WITH_EXIF:
         return UPRIGHT
     try:

@@ -18,13 +18,13 @@ from rankwolf.video.reading.base import MOST_LOST, Reader, Selection
 
 # Chroma within this distance of its neutral value is no colour: a codec's rounding.
 LEAST_CHROMA = 3
-# A file whose last frame comes this long before its end, in seconds and as a share, has lost frames.
+# A file whose last frame comes longer before its end than this many seconds, and than this share, has lost frames.
 MOST_SILENCE, MOST_SILENCE_SHARE = 1.0, 0.02
 
 
 @dataclass(frozen=True)
 class First:
-    """What the first frame says of all: quarter turns to the left for upright pictures, and whether it has colours."""
+    """What the first frame says of all: how many quarter turns to the left make it upright, and if it has colours."""
 
     turns: int = 0
     colored: bool = True
@@ -60,11 +60,12 @@ class VideoReader(Reader):
 
     @property
     def estimate(self) -> int | None:
-        """About how many frames will come."""
+        """About how many frames will come: by duration times rate, where the file does not count them."""
         if self.expected is not None or not self._duration or not self.rate:
-            return self.expected
-        frames = self._duration * float(self.rate)
-        return max(1, round((frames - self.numbers.start) / self.numbers.step))
+            return super().estimate
+        numbers = self.numbers
+        frames = min(numbers.stop, round(self._duration * float(self.rate)))
+        return max(1, len(range(numbers.start, frames, numbers.step)))
 
     def read(self, numbers: range) -> Iterator[Array]:
         """Decode from the beginning; only frames that are asked for are converted."""
@@ -108,7 +109,7 @@ class VideoReader(Reader):
                 yield frame
 
     def losses(self, strict: bool) -> str | None:
-        """Where the file declares no count, its last frame must come near the end that it declares."""
+        """As for any reader; a file that declares no count has lost frames if its last comes long before its end."""
         duration = self._duration
         silence = duration - self._last - (0.0 if not self.rate else 1.0 / float(self.rate))
         cut = self._ended and silence > max(MOST_SILENCE, MOST_SILENCE_SHARE * duration)
@@ -150,7 +151,7 @@ def _first_frame(address: Address) -> First:
 
 
 def quarter_turns(frame: Any) -> int:
-    """To the left, that make a decoded frame upright."""
+    """How many quarter turns to the left make a decoded frame upright."""
     turns: int = round(frame.rotation / 90) % 4
     return turns
 

@@ -1,0 +1,38 @@
+"""What ``rankwolf separate`` leaves in its output, with ``--live`` and without."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from rankwolf.cli.common import remove
+
+BACKGROUND, MASK, STATE, SUMMARY, REPORT = (
+    "background.mkv",
+    "mask.mkv",
+    "state.npz",
+    "summary.json",
+    "report.html",
+)
+
+
+def next_part(path: Path) -> Path:
+    """This name, or the first of mask-2.mkv, mask-3.mkv, … that is not taken: going on does not overwrite."""
+    number, part = 1, path
+    while part.exists():
+        number += 1
+        part = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    return part
+
+
+def remove_stale(target: Path, written: Iterable[str] = ()) -> None:
+    """Remove what an earlier run left under names that this run has not written: the summary is not about it."""
+    from rankwolf.video.separation import MASK_MODEL, NAMES, REGION, RESULT, STILL
+    from rankwolf.video.writing import FORMATS
+
+    known = {f"{name}{ending}" for name in NAMES for ending in FORMATS.values()}
+    known |= {RESULT, STILL, REGION, MASK_MODEL, STATE, SUMMARY, REPORT}
+    parts = (path.name for path in target.iterdir())
+    known |= {name for name in parts if re.fullmatch(r"(background|mask)-\d+\.mkv", name)}
+    remove(target / name for name in known.difference(written))
