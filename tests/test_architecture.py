@@ -18,7 +18,7 @@ import rankwolf
 
 ROOT = Path(rankwolf.__file__).parent
 
-PAGE = ROOT.parents[1] / "docs" / "architecture.md"
+PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
 
 
 def rooms():

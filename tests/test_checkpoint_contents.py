@@ -45,6 +45,14 @@ def leaves(node, place=()):
         yield place
 
 
+def containers(node, place=()):
+    """The places of the lists and dictionaries in JSON, but for its root."""
+    for key, inner in node.items() if isinstance(node, dict) else enumerate(node):
+        if isinstance(inner, dict | list):
+            yield (*place, key)
+            yield from containers(inner, (*place, key))
+
+
 def parts_of(path):
     with zipfile.ZipFile(path) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
@@ -97,6 +105,20 @@ def test_any_part_may_be_another(method, form, tmp_path):
     for name in parts:
         if name.endswith(".npy"):
             resumes_or_refuses(method, form, path, with_array(parts, name, next(changes)))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("method", "form"), [("hybrid", {"noise": 0.3}), ("fista", {"radii": (8.0, 5.0)})])
+def test_a_list_may_be_something_else(method, form, tmp_path):
+    """Found by `make fuzz`: a history of numbers, not of records, was an AttributeError."""
+    path = tmp_path / "run.checkpoint"
+    run(method, form, path, max_iter=2)
+    parts = parts_of(path)
+    for place in containers(json.loads(parts["about.json"])):
+        for value in (1.5, "x", None, [], {}, [1.0], {"a": 1.0}):
+            resumes_or_refuses(method, form, path, with_number(parts, place, value))
+    said = resumes_or_refuses(method, form, path, with_number(parts, ("progress", "history", 0), 1.5))
+    assert "checkpoint is damaged" in said
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -60,7 +60,7 @@ def test_with_outliers_they_are_those_of_the_clean_table():
 
 
 @pytest.mark.parametrize(
-    ("n_components", "count"), [(None, 3), (1, 1), (2, 2), (50, 3), (0.5, 1), (0.9, 2), (0.98, 3), (0.999, 3)]
+    ("n_components", "count"), [(None, 3), (1, 1), (2, 2), (12, 3), (0.5, 1), (0.9, 2), (0.98, 3), (0.999, 3)]
 )
 def test_a_number_a_share_or_none(n_components, count):
     model = rw.RobustPCA(n_components, random_state=0).fit(clean())
@@ -80,6 +80,24 @@ def test_other_numbers_of_components_are_refused(n_components):
         rw.RobustPCA(n_components).fit(clean())
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(600, 9), (9, 12)])
+@pytest.mark.parametrize("begin", ["fit", "partial_fit", "fit_transform"])
+def test_more_components_than_a_table_has_are_refused_as_by_pca(rows, columns, begin):
+    data = clean()[:rows, :columns]
+    with pytest.raises(ValueError, match=r"min\(n_samples, n_features\)=9"):
+        PCA(10).fit(data)
+    model = rw.RobustPCA(10, random_state=0)
+    with pytest.raises(
+        ValueError, match=r"at most min\(n_samples, n_features\) = 9\. Got 10 instead\. None keeps"
+    ):
+        getattr(model, begin)(data)
+
+
+def test_a_later_batch_may_have_fewer_rows_than_there_are_components():
+    model = rw.RobustPCA(3, random_state=0).fit(clean()[:300]).partial_fit(clean()[300:302])
+    assert model.n_components_ == 3
+
+
 def test_a_stream_explains_as_much():
     model = rw.RobustPCA(0.9, random_state=0).fit(clean()[:300]).partial_fit(clean()[300:])
     assert model.n_components_ == 2
@@ -95,7 +113,7 @@ def test_tables_are_filled_in_and_scored_as_tables():
         assert made.index.equals(table().index) and made.columns.tolist() == NAMES
     assert not filled.isna().any(axis=None) and np.isnan(cells.iloc[5, 5])
     known = table().notna()
-    assert (filled == table())[known].sum(axis=None) == known.sum(axis=None)
+    assert ((filled == table()) & known).to_numpy().sum() == known.to_numpy().sum()
     np.testing.assert_array_equal(
         filled.to_numpy(), rw.RobustPCA(random_state=0).fit(spoiled()).impute(spoiled())
     )
@@ -137,7 +155,7 @@ def test_the_picture_of_outliers_names_rows_and_columns():
     model = rw.RobustPCA(random_state=0).fit(table())
     axes = Figure().subplots()
     assert model.plot_outliers(table().head(30), axes) is axes
-    count = int((model.score_cells(table().head(30)).abs() > 3.29).sum(axis=None))
+    count = int((model.score_cells(table().head(30)).abs() > 3.29).to_numpy().sum())
     assert axes.get_title().endswith(f"{count} beyond 3.29")
     assert [label.get_text() for label in axes.get_xticklabels()] == NAMES
     assert axes.get_yticklabels()[0].get_text() == "2020-01-01"

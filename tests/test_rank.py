@@ -146,7 +146,8 @@ def test_the_command(tmp_path, capsys):
     np.save(tmp_path / "x.npy", matrix(0.1)[2])
     words = ["decompose", str(tmp_path / "x.npy"), "-o", str(tmp_path / "out"), "--rank", "4", "--seed", "0"]
     assert main(words) == 0
-    assert json.loads((tmp_path / "out" / "summary.json").read_text())["rank"] == 4
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert (summary["rank"], summary["weights_from"]) == (4, "rank")
     said = capsys.readouterr()
     assert "outliers beside noise" in said.out and "stand out" not in said.err
     assert main([*words[:-3], "7", "--force", "--seed", "0"]) == 0

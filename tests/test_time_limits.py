@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 import threading
 import time
 
@@ -114,6 +116,81 @@ def test_what_cannot_be_interrupted_is_not_waited_for():
         assert patiently(int, "7") == 7
         with pytest.raises(scipy.linalg.LinAlgError):
             patiently(np.linalg.cholesky, -np.eye(3))
+
+
+def test_a_process_that_ends_waits_for_a_call_that_outlived_its_limit():
+    """Before, OpenBLAS took its buffers away under the call: one exit in ten was a segmentation fault."""
+    code = (
+        "import time\n"
+        "from rankwolf.ground.deadline import Deadline, TimeUp, patiently\n"
+        "def work():\n"
+        "    time.sleep(0.5)\n"
+        "    print('done', flush=True)\n"
+        "try:\n"
+        "    with Deadline(0.05):\n"
+        "        patiently(work)\n"
+        "except TimeUp:\n"
+        "    print('time is up', flush=True)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.split("\n")[:2]) == (0, ["time is up", "done"])
+
+
+def test_the_command_does_not_wait_for_such_a_call():
+    code = (
+        "import sys, time\n"
+        "import rankwolf.cli.guard as guard\n"
+        "from rankwolf.ground.deadline import Deadline, TimeUp, patiently\n"
+        "def command(argv):\n"
+        "    try:\n"
+        "        with Deadline(0.05):\n"
+        "            patiently(time.sleep, 30.0)\n"
+        "    except TimeUp:\n"
+        "        print('time is up')\n"
+        "    return 7\n"
+        "guard.main = command\n"
+        "sys.exit(guard.guarded_main(['decompose']))\n"
+    )
+    started = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (7, "time is up\n")
+    assert time.perf_counter() - started < 15.0
+
+
+class SlowProducts(np.ndarray):
+    """Products that take as long as those of large matrices."""
+
+    def __matmul__(self, other):
+        time.sleep(2.0)
+        return np.asarray(self) @ other
+
+
+def test_the_products_of_a_small_svd_are_not_waited_for():
+    """Before, only its eigenvectors were not; at 4000 columns and a limit of 20 s, FISTA was 3.4 s over."""
+    cross = NOISE[:60, :5].view(SlowProducts)
+    started = time.perf_counter()
+    with Deadline(0.1), pytest.raises(TimeUp):
+        nuclear.projected_svd(np.eye(5), cross)
+    assert time.perf_counter() - started < 1.5
+
+
+class SlowDraws(np.random.Generator):
+    """Random blocks of eight columns or more, which FISTA widens its basis with, take long to make."""
+
+    def standard_normal(self, size=None, *options, **more):
+        if np.ndim(size) and size[1] >= 8:
+            time.sleep(2.0)
+        return super().standard_normal(size, *options, **more)
+
+
+@pytest.mark.doubts("low-rank part is zero", "most of it is noise", "time limit")
+def test_fista_does_not_wait_for_a_wider_basis():
+    settings = {"lambdas": (5.0, 1.0), "method": "fista"}
+    rw.decompose(NOISE[:60, :40], tol=0.1, **settings)  # compiled by now
+    started = time.perf_counter()
+    fit = rw.decompose(NOISE[:60, :40], rng=SlowDraws(np.random.PCG64(0)), max_seconds=0.2, **settings)
+    assert time.perf_counter() - started < 1.5
+    assert fit.status is rw.Status.TIME_LIMIT
 
 
 def test_a_deadline_is_in_force_in_its_thread_only():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -131,3 +133,15 @@ def test_command_starts_from_a_folder_or_its_file(tmp_path, capsys):
         arguments = ["decompose", str(tmp_path / "new.npy"), "-o", target, "--start", str(tmp_path / start)]
         assert main(arguments) == 2
         assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.doubts
+def test_the_time_limit_holds_for_new_rows_too():
+    """Before, what they add to L was looked for without a limit."""
+    rng = np.random.default_rng(3)
+    data = rng.standard_normal((1500, 900))
+    first = rw.decompose(data[:20], lambdas=(1.0, 0.5), rng=0, max_iter=2)
+    started = time.perf_counter()
+    fit = rw.decompose(data, lambdas=(1.0, 0.5), rng=0, start=first, max_seconds=0.3)
+    assert fit.status is rw.Status.TIME_LIMIT
+    assert time.perf_counter() - started < 2.5

@@ -40,7 +40,7 @@ def main() -> None:
             errors, passes = {}, 0
             for tol in TOLERANCES:
                 usual = ranks.RankSettings(tol=tol)
-                with mock.patch.object(ranks.at_rank, "__defaults__", (None, usual)):
+                with mock.patch.object(ranks.at_rank, "__defaults__", (usual,)):
                     fit = rw.decompose(case.data, rank=setting.rank, rng=0, n_threads=1)
                 errors[tol] = case.error(np.asarray(fit.low_rank))
                 passes = fit.passes if tol == ranks.SETTINGS.tol else passes

@@ -18,7 +18,7 @@ from rankwolf.ground.low_rank import LowRank
 from rankwolf.problem import NoiseBounded, Penalized, Problem
 from rankwolf.result import Decomposition
 from rankwolf.result.doubts import quietly, warned
-from rankwolf.run.loop import solve
+from rankwolf.run.loop import Runner
 from rankwolf.run.progress import Callback
 from rankwolf.run.watching import Watch
 from rankwolf.solvers import Solver
@@ -182,7 +182,7 @@ def decompose(
     epsilon, share = settings.epsilon, None if weight is None else check_number("weight", weight)
     if epsilon is None and weight is not None:
         raise bad("weight", "given with noise", repr(weight), remedy="Weights of both parts are lambdas=.")
-    deadline = Deadline(settings.stopping.max_seconds)
+    deadline = Deadline(settings.max_seconds)
     check_choice("implicit", implicit, ("missing", "zeros"))
     generator = check_rng(rng)
     limit = None if max_memory is None else check_size("max_memory", max_memory)
@@ -197,6 +197,7 @@ def decompose(
         source.take_over(saved.summary)
     check_source(source)
     watch = Watch(callback, verbose, settings.stopping.tol, "decompose")
+    runner = Runner(solver, settings.stopping, generator, deadline, watch.callback)
     if wanted is not None:
         if wanted >= min(source.shape):
             raise bad(
@@ -205,9 +206,7 @@ def decompose(
                 str(wanted),
                 remedy="L = X is the answer from there on.",
             )
-        return watch.end(
-            at_rank(source, wanted, solver, settings.stopping, generator, deadline, watch.callback)
-        )
+        return watch.end(at_rank(source, wanted, runner))
     if (
         settings.stopping.kind == "gap"
         and 0.0 < settings.stopping.tol < form.single
@@ -227,9 +226,8 @@ def decompose(
         problem = Penalized(*paper_weights(source, settings.delta))
     if epsilon is None:
         check_scale(problem, source.summary.norm)
-    begin = None if start is None or saved is not None else make_start(start, source, problem, generator)
-    fit = solve(problem, source, solver, settings.stopping, watch.callback, generator, kept, deadline, begin)
-    return watch.end(fit)
+    begin = None if start is None or saved is not None else make_start(start, source, problem, runner)
+    return watch.end(runner.solve(problem, source, begin, kept))
 
 
 # For callers that look at the doubts themselves (:func:`rankwolf.result.doubts.doubts`).

@@ -20,6 +20,7 @@ from rankwolf.ground.complaints import bad, check_choice, check_count, check_num
 from rankwolf.ground.deadline import Deadline
 from rankwolf.problem import Penalized
 from rankwolf.result import Decomposition, Status
+from rankwolf.run.loop import Runner
 from rankwolf.solvers import Solver
 from rankwolf.solvers.base import Start
 
@@ -81,7 +82,7 @@ class Path:
 
     @property
     def passes(self) -> int:
-        """All of them together."""
+        """The passes over the data of all points together."""
         return sum(point.passes for point in self.points)
 
     def nearest(self, delta: float) -> PathPoint:
@@ -114,7 +115,7 @@ class Path:
         return pd.DataFrame(rows, columns=list(COLUMNS)).set_index("delta")
 
     def as_dict(self) -> dict[str, Any]:
-        """Numbers that JSON knows."""
+        """``{"points": [...]}`` with the numbers of each point by name, as JSON knows them."""
         return {"points": [{name: getattr(point, name) for name in COLUMNS} for point in self.points]}
 
     def __repr__(self) -> str:
@@ -224,12 +225,12 @@ def path(
     source = open_source(X, observed, settings.threads, implicit, limit, "path")
     solver = choose_solver(method, Penalized, source.kind, "path")
     check_source(source, "path")
-    deadline = Deadline(settings.stopping.max_seconds)
+    runner = Runner(solver, settings.stopping, generator, Deadline(settings.max_seconds))
     if grid is None:
-        grid = default_grid(source, generator, deadline)
+        grid = default_grid(source, generator, runner.deadline)
     most = _default_rank(source.shape) if most is None else most
     points: list[PathPoint] = []
-    for delta, fit, start in walk(source, grid, solver, settings.stopping, generator, deadline):
+    for delta, fit, start in walk(source, grid, runner):
         done = sum(point.passes for point in points)
         points.append(_point(delta, fit, source, start, fit.passes - done))
         if fit.low_rank.rank > most:

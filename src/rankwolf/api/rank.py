@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from rankwolf.api.walk import FIRST_DELTA, GRID_FACTOR, walk
 from rankwolf.data import Source
-from rankwolf.ground.deadline import Deadline, TimeUp
+from rankwolf.ground.deadline import TimeUp
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.problem import Penalized
 from rankwolf.result import Decomposition, Status
-from rankwolf.run.loop import solve
-from rankwolf.run.progress import Callback, Stopping
-from rankwolf.solvers import Solver
+from rankwolf.run.loop import Runner
 from rankwolf.solvers.refit import extended
 from rankwolf.weights.descent import noise_weights
 
@@ -33,53 +30,38 @@ class RankSettings:
 SETTINGS = RankSettings()
 
 
-def at_rank(
-    source: Source,
-    rank: int,
-    solver: Solver[Any, Any],
-    rule: Stopping,
-    rng: np.random.Generator,
-    deadline: Deadline,
-    callback: Callback | None = None,
-    settings: RankSettings = SETTINGS,
-) -> Decomposition:
+def at_rank(source: Source, rank: int, runner: Runner, settings: RankSettings = SETTINGS) -> Decomposition:
     """L of this rank, not shrunk: a convex fit with the weights of the noise, refitted at the rank.
+
+    Of the runner's stopping rule only ``max_iter`` counts: the gap of the convex fit is that of ``settings``.
 
     Of a fit with more directions the strongest are taken, to one with fewer the strongest of its residual are added
     (:func:`rankwolf.solvers.refit.extended`). The problem with a given rank is not convex: this is a local answer. When
     the time is up, the convex fit is returned as it is, whatever its rank, with status TIME_LIMIT.
     """
-    rule = replace(rule, kind="gap", tol=settings.tol)
-    fit = _convex_fit(source, rank, solver, rule, rng, deadline, callback, settings)
+    deadline = runner.deadline
+    rough = replace(runner, stopping=replace(runner.stopping, kind="gap", tol=settings.tol))
+    fit = _convex_fit(source, rank, rough, settings.levels)
     try:
         with deadline:
             deadline.check()
-            found = replace(fit, low_rank=_of_rank(fit, source, rank, rng)).refit(keep_rank=True)
+            found = replace(fit, low_rank=_of_rank(fit, source, rank, runner.rng)).refit(keep_rank=True)
     except TimeUp:
         return replace(fit, status=Status.TIME_LIMIT, passes=source.passes, seconds=deadline.elapsed)
     return replace(found, seconds=deadline.elapsed)
 
 
-def _convex_fit(
-    source: Source,
-    rank: int,
-    solver: Solver[Any, Any],
-    rule: Stopping,
-    rng: np.random.Generator,
-    deadline: Deadline,
-    callback: Callback | None,
-    settings: RankSettings,
-) -> Decomposition:
+def _convex_fit(source: Source, rank: int, runner: Runner, levels: int) -> Decomposition:
     """With the weights of the noise; where that cannot be measured, the first place on the path that has the rank."""
     try:
-        problem = Penalized(*noise_weights(source, rng, deadline))
+        problem = Penalized(*noise_weights(source, runner.rng, runner.deadline))
     except ValueError:  # a sparse matrix with few entries
-        deltas = FIRST_DELTA / GRID_FACTOR ** np.arange(settings.levels)
-        for _, fit, _ in walk(source, deltas, solver, rule, rng, deadline, callback):
+        deltas = FIRST_DELTA / GRID_FACTOR ** np.arange(levels)
+        for _, fit, _ in walk(source, deltas, runner):
             if fit.low_rank.rank >= rank or fit.status is Status.CALLBACK:
                 break
         return fit
-    return solve(problem, source, solver, rule, callback, rng, None, deadline)
+    return runner.solve(problem, source)
 
 
 def _of_rank(fit: Decomposition, source: Source, rank: int, rng: np.random.Generator) -> LowRank:

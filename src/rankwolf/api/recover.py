@@ -24,7 +24,7 @@ from rankwolf.ground.low_rank import LowRank
 from rankwolf.problem import Penalized, Problem
 from rankwolf.result import Decomposition
 from rankwolf.result.doubts import warned
-from rankwolf.run.loop import solve
+from rankwolf.run.loop import Runner
 from rankwolf.run.progress import Callback, Stopping
 from rankwolf.run.watching import Watch
 from rankwolf.sensing import as_sensing
@@ -157,7 +157,7 @@ def recover(
         callback=callback,
         n_threads=n_threads,
     )
-    deadline = Deadline(settings.stopping.max_seconds)
+    deadline = Deadline(settings.max_seconds)
     operator = as_sensing(sensing, shape)
     solver = choose_solver(method, settings.form, "measurements", "recover")
     series = operator.sparsifies and settings.given is None
@@ -192,7 +192,8 @@ def recover(
         problem = Penalized(*weights)
     check_scale(problem, data.summary.norm, data.norm, where="recover")
     watch = Watch(callback, verbose, stopping.tol, "recover")
-    fit = watch.end(solve(problem, data, solver, stopping, watch.callback, generator, kept, deadline, begin))
+    runner = Runner(solver, stopping, generator, deadline, watch.callback)
+    fit = watch.end(runner.solve(problem, data, begin, kept))
     return fit if sigma is None else replace(fit, noise_scale=sigma)
 
 
@@ -217,12 +218,12 @@ def _choose_weights(
 
     def short_run(problem: Penalized, last: Decomposition | None) -> Decomposition:
         """A rough solution, from the last one where there is one; or down the path."""
-        stopping = Stopping(tol=ROUGH_TOL, max_iter=ROUGH_STEPS, max_seconds=settings.stopping.max_seconds)
         if series:
-            stopping = replace(stopping, kind="path", max_iter=settings.stopping.max_iter)
-            return solve(problem, data, TO_THE_END_OF_PATH, stopping, None, rng, deadline=deadline)
+            stopping = Stopping("path", tol=ROUGH_TOL, max_iter=settings.stopping.max_iter)
+            return Runner(TO_THE_END_OF_PATH, stopping, rng, deadline).solve(problem, data)
+        stopping = Stopping(tol=ROUGH_TOL, max_iter=ROUGH_STEPS)
         given = None if last is None else _check_start(last, data)
-        return solve(problem, data, PrimalDual(), stopping, None, rng, deadline=deadline, start=given)
+        return Runner(PrimalDual(), stopping, rng, deadline).solve(problem, data, given)
 
     if settings.from_noise and settings.epsilon is None:
         return weights_by_descent(data, short_run, rng)

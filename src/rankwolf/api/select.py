@@ -18,6 +18,7 @@ from rankwolf.ground.deadline import Deadline
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.plots import new_axes
 from rankwolf.problem import Penalized
+from rankwolf.run.loop import Runner
 from rankwolf.run.progress import Stopping
 from rankwolf.solvers import Solver
 
@@ -159,7 +160,8 @@ def select_delta(
         part = check_source(open_source(data, shown, threads, where="select_delta"), "select_delta")
         solver = choose_solver(method, Penalized, part.kind, "select_delta")
         seed = np.random.default_rng(int(generator.integers(2**31)))
-        for i, (_, fit, _) in enumerate(walk(part, grid, solver, rule, seed, Deadline(None))):
+        runner = Runner(solver, rule, seed, Deadline(None))
+        for i, (_, fit, _) in enumerate(walk(part, grid, runner)):
             misses = data[rows, columns] - entries(fit.low_rank, rows, columns)
             errors[i, fold] = float(np.mean(np.abs(misses), dtype=np.float64))
             ranks[i] += fit.low_rank.rank / folds

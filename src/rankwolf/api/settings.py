@@ -78,6 +78,7 @@ class Settings:
     """
 
     stopping: Stopping
+    max_seconds: float | None
     problem: Problem | None
     weights: tuple[float, float] | None
     bounds: tuple[float, float] | None
@@ -151,10 +152,10 @@ def check_settings(
         kind=check_choice("stop", stop, ("gap", "paper"), where),
         tol=check_number("tol", tol, positive=False, where=where),
         max_iter=check_count("max_iter", max_iter, where),
-        max_seconds=None if max_seconds is None else check_number("max_seconds", max_seconds, where=where),
     )
     return Settings(
         stopping=stopping,
+        max_seconds=None if max_seconds is None else check_number("max_seconds", max_seconds, where=where),
         problem=problem,
         weights=None if lambdas is None else check_pair("lambdas", lambdas, where),
         bounds=None if radii is None else check_pair("radii", radii, where),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -14,9 +13,7 @@ from rankwolf.ground.arrays import Array
 from rankwolf.ground.deadline import Deadline
 from rankwolf.problem import Penalized
 from rankwolf.result import Decomposition
-from rankwolf.run.loop import solve
-from rankwolf.run.progress import Callback, Stopping
-from rankwolf.solvers import Solver
+from rankwolf.run.loop import Runner
 from rankwolf.solvers.base import Start
 from rankwolf.weights.descent import noise_weights
 from rankwolf.weights.paper import paper_weights
@@ -41,26 +38,18 @@ def noise_delta(source: Source, rng: np.random.Generator, deadline: Deadline | N
     return float(((wanted[0] / unit[0]) * (wanted[1] / unit[1])) ** 0.5)
 
 
-def walk(
-    source: Source,
-    deltas: Array,
-    solver: Solver[Any, Any],
-    rule: Stopping,
-    rng: np.random.Generator,
-    deadline: Deadline,
-    callback: Callback | None = None,
-) -> Iterator[tuple[float, Decomposition, Start]]:
+def walk(source: Source, deltas: Array, runner: Runner) -> Iterator[tuple[float, Decomposition, Start]]:
     """(δ, fit, where the next begins) along falling ``deltas``.
 
     Each goes on from the one before where the solver can begin anywhere. ``fit.passes`` counts those of the whole walk.
     """
     start, fit = None, None
     for delta in deltas.tolist():
-        if fit is not None and deadline.passed:
+        if fit is not None and runner.deadline.passed:
             return
         problem = Penalized(*paper_weights(source, delta))
         check_scale(problem, source.summary.norm, where="path")
-        fit = solve(problem, source, solver, rule, callback, rng, None, deadline, start)
-        found = make_start(fit, source, problem, rng)
-        start = found if solver.takes_start and fit.low_rank.rank else None
+        fit = runner.solve(problem, source, start)
+        found = make_start(fit, source, problem, runner)
+        start = found if runner.solver.takes_start and fit.low_rank.rank else None
         yield delta, fit, found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from rankwolf.ground.low_rank import LowRank
 from rankwolf.passes.coefficients import fit_rows
 from rankwolf.problem import Penalized, Problem
 from rankwolf.result import Decomposition
-from rankwolf.run.loop import solve
+from rankwolf.run.loop import Runner
 from rankwolf.run.progress import Stopping
 from rankwolf.solvers import SOLVERS, Solver
 from rankwolf.solvers.base import Start
@@ -44,10 +44,11 @@ def check_start(start: Any, solver: Solver[Any, Any]) -> None:
         )
 
 
-def make_start(start: Any, source: Source, problem: Problem, rng: np.random.Generator) -> Start:
+def make_start(start: Any, source: Source, problem: Problem, runner: Runner) -> Start:
     """Both factors of the earlier L, for the whole matrix as the solver sees it.
 
     Rows that the earlier matrix did not have come in as :class:`_Grown` says: one look at each of them, none at others.
+    ``runner`` will make the run itself: its time limit holds here too.
     """
     if isinstance(start, Start):
         return start
@@ -67,7 +68,7 @@ def make_start(start: Any, source: Source, problem: Problem, rng: np.random.Gene
     left, right = earlier.factors()
     grown = _Grown(left, right, prices)
     for rows in _blocks(source, before):
-        grown.add(source.read_user(rows), source.n_threads, rng)
+        grown.add(source.read_user(rows), source.n_threads, runner)
     left, right = (grown.right, grown.left) if source.transposed else (grown.left, grown.right)
     return Start(
         np.ascontiguousarray(right, source.dtype),
@@ -96,7 +97,7 @@ class _Grown:
     right: Array
     weights: Penalized | None
 
-    def add(self, rows: Any, n_threads: int, rng: np.random.Generator) -> None:
+    def add(self, rows: Any, n_threads: int, runner: Runner) -> None:
         """Some more rows, dense with NaN or a CSR array."""
         if self.weights is None:
             self.left = np.vstack([self.left, self._fit_robustly(rows)])
@@ -106,10 +107,11 @@ class _Grown:
         rest = open_source(_misses(rows, fitted, self.right), None, n_threads)
         known = self.left.shape[0]
         self.left = np.vstack([self.left, fitted])
-        if rest.summary.observed == 0 or rest.summary.norm <= lambda_L:
+        if rest.summary.observed == 0 or rest.summary.norm <= lambda_L or runner.deadline.passed:
             return
         solver = choose_solver("auto", Penalized, rest.kind)
-        extra = solve(self.weights, rest, solver, Stopping(tol=NEW_ROWS_TOL), None, rng).low_rank
+        rough = replace(runner, solver=solver, stopping=Stopping(tol=NEW_ROWS_TOL), callback=None)
+        extra = rough.solve(self.weights, rest).low_rank
         if extra.rank:
             new_left, new_right = extra.factors()
             self.left = np.hstack([self.left, np.vstack([np.zeros((known, extra.rank)), new_left])])

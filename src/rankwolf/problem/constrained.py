@@ -131,7 +131,7 @@ class Constrained(WithOracles):
         )
 
     def allows(self, now: Penalized, found: Found, margin: float) -> bool:
-        """Whether both norms are within their radii, and not far inside."""
+        """Whether both norms are within their radii, and inside by at most what costs three times the margin."""
         spare = self.tau_L - found.nuclear_norm, self.tau_S - found.l1_norm
         return all(0.0 <= x <= 3.0 * margin / price for x, price in zip(spare, now.pair, strict=True))
 
@@ -156,7 +156,7 @@ class Constrained(WithOracles):
         return max(threshold + (over + spare) / found.nonzeros, 0.0)
 
     def vertex(self, objective: float, spectral_norm: float, largest_entry: float) -> tuple[float, float]:
-        """The radii."""
+        """(τ_L, τ_S), whatever the gradient is."""
         return self.tau_L, self.tau_S
 
     def threshold_L(self, step: float, find: FindThreshold) -> float:

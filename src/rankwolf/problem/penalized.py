@@ -98,11 +98,11 @@ class Penalized(WithOracles):
         )
 
     def prices(self, now: Penalized, found: Found, past: Past) -> Penalized:
-        """The weights themselves."""
+        """The weights of this problem: there is nothing to look for."""
         return self
 
     def price_error(self, now: Penalized, found: Found) -> float:
-        """Nothing at the weights; elsewhere there is no telling."""
+        """0 at the weights of this problem; ∞, for unknown, elsewhere."""
         return 0.0 if now == self else inf
 
     def on_sample(self, share: Share) -> Penalized:
@@ -110,7 +110,7 @@ class Penalized(WithOracles):
         return Penalized(share.noise * self.lambda_L, self.lambda_S)
 
     def from_sample(self, weights: Penalized, share: Share) -> Penalized:
-        """The weights themselves."""
+        """The weights of this problem, whatever was found on the sample."""
         return self
 
     def top(self, lambda_L: float, longer_side: int) -> Penalized:

@@ -287,9 +287,9 @@ class Decomposition:
     def save(self, path: str | os.PathLike[str], *, with_sparse: bool = True) -> None:
         """Write everything, S as compressed rows, to one ``.npz`` file (no pickle); moved into place when whole.
 
-        Without S the file has (m + n)·r numbers: enough for data that is kept elsewhere, such as a video, from which
-        S = T_λS(P_Ω(M − L)) can be computed again.
+        Without S the file has (m + n)·r numbers: enough for data that is kept elsewhere, such as a video, from which S
+        can be computed again: asked for its entries, the loaded S says how.
         """
-        from rankwolf.result.saving import save
+        from rankwolf.result.saving import save  # that module makes results of files, and imports this one
 
         save(self, path, with_sparse)

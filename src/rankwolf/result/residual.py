@@ -68,11 +68,11 @@ class CollectSparse(Task[SparseTiles]):
         self.right, self.threshold, self.shrinks = right, threshold, shrinks
 
     def start(self) -> SparseTiles:
-        """Nothing yet."""
+        """No tiles yet."""
         return SparseTiles()
 
     def visit(self, sums: SparseTiles, tile: Any, *rows: Array) -> None:
-        """Threshold one tile."""
+        """Keep S = T_θ(M − L) of one tile."""
         sparse = thresholded(tile, rows[0], self.right, self.threshold, self.shrinks)
         sums.tiles.append(scipy.sparse.csr_array(sparse))
 

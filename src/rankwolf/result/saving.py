@@ -36,6 +36,7 @@ COUNTS, NOT_NEGATIVE = (
 
 def save(fit: Decomposition, path: Name, with_sparse: bool) -> None:
     """Write ``fit`` to one file, which appears when it is whole."""
+    unsaved = fit.sparse.unsaved()
     settings = {
         "format": FORMAT,
         "objective": fit.objective,
@@ -49,7 +50,9 @@ def save(fit: Decomposition, path: Name, with_sparse: bool) -> None:
         "method": fit.method,
         "form": fit.problem.parameter,
         "pair": fit.problem.pair,
-        "nonzeros": fit.sparse.nonzeros,
+        "nonzeros": unsaved.nonzeros,
+        "threshold": unsaved.threshold,
+        "shrinks": unsaved.shrinks,
         "noise_scale": fit.noise_scale,
         "residual": fit.residual,
     }
@@ -131,9 +134,11 @@ def _low_rank(archive: Archive) -> LowRank:
 
 def _sparse(archive: Archive, low_rank: LowRank, settings: _Settings) -> SparsePart:
     m, n = low_rank.shape
+    threshold = settings.get("threshold", lambda found: found is None or _is_not_negative(found), None)
+    shrinks = settings.get("shrinks", lambda found: isinstance(found, bool), True)
     if SPARSE[0] not in archive.names:
         nonzeros = settings.get("nonzeros", lambda found: _is_count(found) and found <= m * n)
-        return UnsavedSparse((m, n), low_rank.dtype, nonzeros, low_rank.frame)
+        return UnsavedSparse((m, n), low_rank.dtype, nonzeros, low_rank.frame, threshold, shrinks)
     data, indices, pointers = (
         archive.array(name, 1, kinds) for name, kinds in zip(SPARSE, ("fc", "i", "i"), strict=True)
     )
@@ -165,9 +170,9 @@ class _Settings:
             raise TypeError("its settings are none")
         self._found = found
 
-    def get(self, name: str, fits: Callable[[Any], bool]) -> Any:
-        """The setting, if it fits."""
-        value = self._found[name]
+    def get(self, name: str, fits: Callable[[Any], bool], *older: Any) -> Any:
+        """The setting, if it fits; ``older`` is what it was in files that do not have it."""
+        value = self._found.get(name, *older) if older else self._found[name]
         if not fits(value):
             remedy = f", and this version reads {FORMAT}" if name == "format" else ""
             raise ValueError(f"its {name} is {str(value)[:40]!r}{remedy}")

@@ -56,6 +56,10 @@ class SparsePart(Matrix):
     def rows(self, start: int, stop: int) -> Array:
         """Rows ``start`` to ``stop`` as a dense array."""
 
+    def unsaved(self) -> UnsavedSparse:
+        """What is known of S where its entries are not kept."""
+        return UnsavedSparse(self.shape, self.dtype, self.nonzeros, self.frame)
+
     def __getitem__(self, key: RowKey | tuple[RowKey, ColumnKey]) -> Array:
         rows, columns = split_key(key)
         numbers: Any = np.arange(self.shape[0])[rows]
@@ -95,7 +99,7 @@ class SparsePart(Matrix):
         write_hdf5(path, name, self.shape, self.dtype, self.parts(), overwrite)
 
     def to_scipy(self) -> scipy.sparse.csr_array:
-        """As a CSR array."""
+        """S as a CSR array in memory; its parts are computed one by one."""
         narrow, parts = False, []
         for _, columns, entries in self.parts():
             narrow |= columns.stop - columns.start < self.shape[1]
@@ -125,6 +129,10 @@ class ThresholdedResidual(SparsePart):
         super().__init__(low_rank.shape, source.dtype, nonzeros, source.frame)
         self._source, self._low_rank, self.threshold, self.shrinks = source, low_rank, threshold, shrinks
 
+    def unsaved(self) -> UnsavedSparse:
+        """What is known of S where its entries are not kept, with θ and T."""
+        return UnsavedSparse(self.shape, self.dtype, self.nonzeros, self.frame, self.threshold, self.shrinks)
+
     def rows(self, start: int, stop: int) -> Array:
         """Read the data again, subtract L, threshold; 2r operations an observed entry."""
         rows, columns = slice(start, stop), slice(0, self.shape[1])
@@ -132,7 +140,7 @@ class ThresholdedResidual(SparsePart):
         return np.asarray(sparse.toarray() if is_sparse(sparse) else sparse)
 
     def parts(self) -> Iterator[Part]:
-        """As the source likes to be read."""
+        """(rows, columns, entries) that make up S, in the parts in which the source is cheap to read."""
         for rows, columns, tile in self._source.user_parts():
             sparse = self._thresholded(rows, columns, tile)
             yield rows, columns, sparse.toarray() if is_sparse(sparse) else sparse
@@ -181,7 +189,7 @@ class DistributedResidual(ThresholdedResidual):
 def _thresholded_partition(
     tile: Array, u: Array | None = None, *, s: Array, vt: Array, threshold: float, shrinks: bool
 ) -> Array:
-    """On a worker; without ``u`` where L is zero."""
+    """S of one partition, computed on a worker; ``u`` is None where L is zero."""
     part = LowRank(np.zeros((tile.shape[0], 0), tile.dtype) if u is None else u, s, vt)
     sparse: Array = thresholded(tile, *part.factors(), threshold, shrinks)
     return sparse
@@ -196,14 +204,14 @@ def sparse_part_of(
 
 
 class StoredSparse(SparsePart):
-    """S in compressed rows."""
+    """S that is held in memory, in compressed rows."""
 
     def __init__(self, matrix: scipy.sparse.csr_array, frame: Frame | None = None) -> None:
         super().__init__((int(matrix.shape[0]), int(matrix.shape[1])), matrix.dtype, int(matrix.nnz), frame)
         self._matrix = matrix
 
     def rows(self, start: int, stop: int) -> Array:
-        """Make a few rows dense."""
+        """Rows ``start`` to ``stop``, made dense."""
         dense: Array = self._matrix[start:stop].toarray()
         return dense
 
@@ -213,10 +221,31 @@ class StoredSparse(SparsePart):
 
 
 class UnsavedSparse(SparsePart):
-    """S of a result that was saved without it: its size is known, its entries are not."""
+    """S of a result that was saved without it: its size is known, its entries are not.
+
+    ``threshold`` and ``shrinks`` are those of the :class:`ThresholdedResidual` that it was; None for any other S.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        dtype: np.dtype[Any],
+        nonzeros: int,
+        frame: Frame | None = None,
+        threshold: float | None = None,
+        shrinks: bool = True,
+    ) -> None:
+        super().__init__(shape, dtype, nonzeros, frame)
+        self.threshold, self.shrinks = threshold, shrinks
+
+    def unsaved(self) -> UnsavedSparse:
+        """Itself."""
+        return self
 
     def rows(self, start: int, stop: int) -> Array:
-        """There are none to give."""
-        raise ValueError(
-            "This result was saved without its sparse part. S is the data less L, soft-thresholded by lambdas[1]."
-        )
+        """Raise a ValueError: the entries were not saved. It says how to compute them, where that is known."""
+        remedy = "Save it with with_sparse=True."
+        if self.threshold is not None:
+            rule = "soft-thresholded by" if self.shrinks else "kept where it is beyond"
+            remedy = f"S is the data less L, {rule} {self.threshold:.10g}."
+        raise ValueError(f"This result was saved without its sparse part. {remedy}")

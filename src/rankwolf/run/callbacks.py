@@ -127,7 +127,7 @@ class ProgressBar:
         self._progress = None
 
     def __call__(self, record: Record) -> None:
-        """Move the bar."""
+        """Move the bar to where this record is."""
         if self._progress is None:
             raise RuntimeError(
                 "A ProgressBar is drawn inside a 'with' block: with ProgressBar() as bar: decompose(X, callback=bar)."
@@ -173,7 +173,7 @@ class WithIterate:
         self.solution: Any = None
 
     def after(self, other: Callable[[Record], object]) -> WithIterate:
-        """The same, with another callback called first."""
+        """The same, with another callback called first, whose answer does not count."""
 
         def both(record: Record, solution: Any) -> object:
             other(record)

@@ -39,7 +39,14 @@ WORDS = "a whole checkpoint of this version of Rankwolf"
 MOST_DIGITS = 40
 # Of norms and weights: the square is a number, too.
 LARGEST = 1e150
-KEYS = set("bytes_read fingerprint form passes problem progress rng settings shape state summary".split())
+# What the description has, and as what; ``state`` is for the unpacker to judge.
+KINDS: dict[str, type] = {
+    **dict.fromkeys(("bytes_read", "passes"), int),
+    **dict.fromkeys(("fingerprint", "form", "shape"), str),
+    **dict.fromkeys(("progress", "rng", "settings", "summary"), dict),
+    "problem": list,
+    "state": object,
+}
 
 
 @dataclass(frozen=True)
@@ -88,7 +95,9 @@ def read(path: str | os.PathLike[str]) -> Saved:
             raise address.bad(
                 f"it is a checkpoint of format {about['format']!r}; this version reads {FORMAT}."
             )
-        missing = KEYS - set(about)
+        missing = [
+            name for name, kind in KINDS.items() if name not in about or not isinstance(about[name], kind)
+        ]
         if missing:
             raise ValueError(f"it does not say {', '.join(sorted(missing))}")
         saved = Saved(address.path, about)
@@ -179,7 +188,7 @@ class Checkpoint:
     ) -> tuple[Any, dict[str, Any]]:
         """The state, and what the loop knew; ``rng`` and the count of passes go on where they were."""
         about = saved.about
-        before, now = about["rng"]["kind"], type(rng.bit_generator).__name__
+        before, now = about["rng"].get("kind"), type(rng.bit_generator).__name__
         if before != now:
             raise bad("rng", f"a {before}, as in the checkpoint", f"a {now}")
         address = Address(self.path)

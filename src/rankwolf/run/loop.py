@@ -28,39 +28,36 @@ from rankwolf.solvers.base import Report, Solver
 PROOF_OPERATIONS = 1e10
 
 
-def solve(
-    problem: Problem,
-    data: Data,
-    solver: Solver[Any, Any],
-    stopping: Stopping,
-    callback: Callback | None,
-    rng: np.random.Generator,
-    checkpoint: Checkpoint | None = None,
-    deadline: Deadline | None = None,
-    start: Any = None,
-) -> Decomposition:
-    """Run ``solver`` on ``problem`` over ``data`` until ``stopping`` says stop; from a ``checkpoint``, if it has a run.
+@dataclass(frozen=True)
+class Runner:
+    """What solves a problem, or several in a row: a solver, when it stops, and who watches.
 
-    ``deadline``: where the clock runs already, for ``stopping.max_seconds`` and the seconds of the result. ``start``: a
-    pair (L, S) to begin from, in the form that the solver takes.
+    Problems in a row share ``rng`` and ``deadline``: the time limit holds for all of them together, and the seconds of
+    each result count from the call that made the deadline.
     """
-    deadline = deadline or Deadline(stopping.max_seconds)
-    run = Run(
-        problem,
-        data,
-        solver,
-        Progress(stopping, 0.5 * data.summary.norm**2, deadline),
-        rng,
-        checkpoint,
-        start,
-    )
-    data.bytes_read = 0  # begun here, so that its time counts
-    with data.one_blas_thread():
-        try:
-            with deadline:
-                return run.to_the_end(callback)
-        except TimeUp:
-            return run.cut_short()
+
+    solver: Solver[Any, Any]
+    stopping: Stopping
+    rng: np.random.Generator
+    deadline: Deadline
+    callback: Callback | None = None
+
+    def solve(
+        self, problem: Problem, data: Data, start: Any = None, checkpoint: Checkpoint | None = None
+    ) -> Decomposition:
+        """The result of one run over ``data``.
+
+        ``start``: where it begins, in the form that the solver takes. A ``checkpoint`` that has a run goes before it.
+        """
+        progress = Progress(self.stopping, 0.5 * data.summary.norm**2, self.deadline)
+        run = Run(problem, data, self.solver, progress, self.rng, checkpoint, start)
+        data.bytes_read = 0  # begun here, so that its time counts
+        with data.one_blas_thread():
+            try:
+                with self.deadline:
+                    return run.to_the_end(self.callback)
+            except TimeUp:
+                return run.cut_short()
 
 
 @dataclass

@@ -25,12 +25,14 @@ CENTURY = 3.2e9  # seconds
 
 @dataclass(frozen=True)
 class Stopping:
-    """When a run ends; ``kind`` is ``"gap"``, ``"paper"`` or ``"path"``: where a path of weights ends."""
+    """When a run ends; ``kind`` is ``"gap"``, ``"paper"`` or ``"path"``: where a path of weights ends.
+
+    How much time it may take is the matter of a :class:`rankwolf.ground.deadline.Deadline`.
+    """
 
     kind: str = "gap"
     tol: float = 1e-3
     max_iter: int = 1000
-    max_seconds: float | None = None
 
 
 class Progress:
@@ -63,15 +65,15 @@ class Progress:
         return {**kept, "history": [asdict(record) for record in self.history], "seconds": self.seconds}
 
     def resume(self, snapshot: dict[str, Any]) -> None:
-        """Go on from a snapshot; the clock as well."""
+        """Go on from a snapshot: the seconds of the earlier run count as elapsed."""
         numbers = dict(snapshot)
-        rows, seconds = numbers.pop("history", []), numbers.pop("seconds", None)
-        known = {field.name for field in fields(Record)}
-        found = [seconds, *numbers.values(), *(number for row in rows for number in row.values())]
+        rows, seconds = numbers.pop("history", None), numbers.pop("seconds", None)
+        known, own = {field.name for field in fields(Record)}, set(vars(self)) - self._NOT_KEPT
         if (
-            set(numbers) != set(vars(self)) - self._NOT_KEPT
-            or any(set(row) != known for row in rows)
-            or not all(isinstance(number, int | float) for number in found)
+            not isinstance(rows, list)
+            or not all(_are_numbers(row, known) for row in rows)
+            or not _are_numbers(numbers, own)
+            or not isinstance(seconds, int | float)
             or not 0.0 <= seconds < CENTURY
         ):
             raise ValueError(
@@ -139,7 +141,7 @@ class Progress:
         return self._proved
 
     def call(self, callback: Callback, record: Record) -> bool:
-        """Whether the callback wants to go on."""
+        """Call the callback with a record; False if it answers False. Its time does not count."""
         before = time.perf_counter()
         answer = callback(record)
         self.deadline.leave_out(time.perf_counter() - before)
@@ -168,3 +170,12 @@ class Progress:
         if self._stalled_rows >= patience:
             return Status.NO_PROGRESS
         return Status.ITERATION_LIMIT if record.iteration >= self.stopping.max_iter else None
+
+
+def _are_numbers(found: object, names: set[str]) -> bool:
+    """Whether it is a dictionary with a number for each of these names, and nothing else."""
+    return (
+        isinstance(found, dict)
+        and set(found) == names
+        and all(isinstance(number, int | float) for number in found.values())
+    )

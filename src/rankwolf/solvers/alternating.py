@@ -146,7 +146,7 @@ class Alternating(Solver[Penalized, AlternatingState]):
     states = (AlternatingState, ClippedSums)
 
     def init(self, problem: Penalized, source: Source, rng: np.random.Generator) -> AlternatingState:
-        """L = 0."""
+        """L = 0, and three passes that look for the first directions."""
         return self._begin(problem, source, rng, np.zeros((source.shape[1], 0)))
 
     def init_at(
@@ -190,7 +190,7 @@ class Alternating(Solver[Penalized, AlternatingState]):
         return state
 
     def restore(self, problem: Penalized, source: Source, state: AlternatingState) -> AlternatingState:
-        """The data by columns again."""
+        """Make the data by columns again, which a checkpoint does not hold."""
         assert isinstance(source, SparseObserved)
         state.columns = source.by_columns()
         return state

@@ -94,7 +94,7 @@ class Start:
 
     @property
     def without_rows(self) -> Start:
-        """What is worth keeping for long: V alone."""
+        """The same without U, which is as long as the data: what is worth keeping."""
         return Start(self.right, self.lambda_L)
 
 

@@ -46,17 +46,17 @@ class RefitSettings:
     rounding: float = 100.0
     """σ is at least so many times the rounding of the data's root mean square."""
     fall: float = 0.5
-    """σ falls by this factor in a round at most,"""
+    """In a round, σ falls at most to this share of itself,"""
     drifts: float = 10.0
-    """but to so many times the root mean square by which V has moved L without delay."""
+    """or to so many times the root mean square by which V has moved L, if that is lower."""
     weak: float = 0.1
     """Without noise: a last direction below this share of the one before is tried without."""
     few_entries: float = FEW_ENTRIES
     """Rows with fewer entries than this for each direction have their outliers chosen one by one."""
     power_steps: int = 3
-    """Of the search for further directions,"""
+    """Steps of the power method that looks for further directions."""
     spare: int = 4
-    """with so many more than are wanted."""
+    """How many more directions it follows than are wanted."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ class _Refit:
         return bool(found.sigma <= self.nothing)
 
     def _lower_sigma(self, measured: float, drift: float) -> bool:
-        """σ as it was measured, or on its way there, as long as V still drifts; whether it has further to fall.
+        """Lower σ towards what was measured, slowly while V still drifts; returns whether it has further to fall.
 
         A limit below what the error of V makes of the residuals would let half of a row be matched exactly, and call
         the other half outliers.

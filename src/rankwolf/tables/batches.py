@@ -33,7 +33,7 @@ class Totals:
     noise: Noise
 
     def faded(self, forgetting: float) -> Totals:
-        """The past counts ``forgetting`` times."""
+        """The totals with rows, entries and squares so far multiplied by ``forgetting``; the noise stays."""
         return replace(
             self,
             rows=forgetting * self.rows,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
@@ -16,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwolf import plots
 from rankwolf.api.decompose import decompose_quietly
-from rankwolf.data import InMemory, Source, SparseZeros
-from rankwolf.data.centred import Centred, centred
+from rankwolf.data import Source, SparseZeros
+from rankwolf.data.centred import centred
 from rankwolf.data.columns import column_medians
 from rankwolf.data.frames import tensor_on_cpu, with_names
 from rankwolf.data.open import open_source, stays_where_it_is
@@ -26,17 +25,22 @@ from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import RankwolfWarning, bad, check_number, check_threads
 from rankwolf.ground.frames import Frame
 from rankwolf.ground.low_rank import LowRank
-from rankwolf.passes.coefficients import fit_rows
-from rankwolf.passes.trimmed import FEW_ENTRIES, trimmed_scores
 from rankwolf.result.decomposition import Decomposition
 from rankwolf.result.doubts import doubts_of_parts
 from rankwolf.result.residual import observed_entries, residual, sparse_part
 from rankwolf.tables.batches import Stream, Totals, advance
 from rankwolf.tables.centre import cleaned_mean
-from rankwolf.tables.components import check_components, count_to_keep, total_variance, variances
+from rankwolf.tables.components import (
+    check_components,
+    count_to_keep,
+    signs_of,
+    tidied,
+    total_variance,
+    variances,
+)
 from rankwolf.tables.output import dressed
+from rankwolf.tables.scorer import Scorer
 from rankwolf.weights.noise import (
-    LIMIT_IN_SIGMAS,
     OUTLIER_IN_SIGMAS,
     Noise,
     freedom_of,
@@ -53,8 +57,6 @@ NOISE_ROWS = 2000
 WEAKEST = 1e-2
 # A centre is taken from a fit of this gap; and at most so many fits are made for one.
 ROUGH_TOL, MOST_CENTRES = 1e-2, 3
-# Parts of the entries that ``score`` hides one after the other.
-SCORE_FOLDS = 5
 
 
 class NotConverged(RankwolfWarning, ConvergenceWarning):  # type: ignore[misc]
@@ -72,8 +74,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     ----------
     n_components : int, float or None
         None: all components that the fit finds. A whole number: at most this many, the strongest; no component of noise
-        is added to reach it (:func:`rankwolf.decompose` with ``rank=`` does that). A share such as 0.9: as few as
-        explain that much of the variance.
+        is added to reach it (:func:`rankwolf.decompose` with ``rank=`` does that). As for PCA, a number above
+        min(n_samples, n_features) is an error. A share such as 0.9: as few as explain that much of the variance.
     delta : "auto" or float
         How much is called noise: ``"auto"`` measures the noise in X and sets both weights from it; a number is δ of the
         paper's rule, smaller keeps more components. See the page on weights, and :func:`rankwolf.select_delta`.
@@ -182,6 +184,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         check_components(self.n_components)
         source = self._opened(X, reset=True)
         m, n = source.user_shape
+        check_components(self.n_components, (m, n))
         self.mean_ = column_medians(source) if self.center else np.zeros(n, source.dtype)
         fit, table = self._decompose(source)
         if not fit.status.converged:
@@ -190,12 +193,12 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.lambdas_ = fit.lambdas
         self.n_iter_, self.gap_, self.relative_gap_ = fit.iterations, fit.gap, fit.relative_gap
         parts = fit.refit() if self.refit else fit
-        tidied = _tidied(parts.low_rank, 0.0 if self.refit else WEAKEST * self.lambdas_[0])
-        self.low_rank_, noise = tidied, self._noise_of_residual(tidied, table)
+        found = tidied(parts.low_rank, 0.0 if self.refit else WEAKEST * self.lambdas_[0])
+        self.low_rank_, noise = found, self._noise_of_residual(found, table)
         sigma = noise.sigma if parts.noise_scale is None else parts.noise_scale
-        self._set_components(tidied.s, np.asarray(tidied.vt), sigma, m)
-        if self.n_components_ < tidied.rank:
-            self.low_rank_ = tidied.first(self.n_components_)
+        self._set_components(found.s, np.asarray(found.vt), sigma, m)
+        if self.n_components_ < found.rank:
+            self.low_rank_ = found.first(self.n_components_)
             noise = self._noise_of_residual(self.low_rank_, table)
             sigma = noise.sigma
         low_rank, self.noise_scale_ = self.low_rank_, sigma
@@ -280,10 +283,11 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.mean_ = self._stream.mean.astype(dtype)
         self.noise_scale_ = self._stream.totals.noise.sigma
         keep = np.flatnonzero(self._stream.values > self.lambdas_[0])
-        vectors = _signs(self._stream.vectors[keep])[:, None] * self._stream.vectors[keep]
+        vectors = signs_of(self._stream.vectors[keep])[:, None] * self._stream.vectors[keep]
         values, rows = self._stream.values[keep] - self._shrinkage, self._stream.totals.rows
         self._set_components(values, vectors.astype(dtype), self.noise_scale_, rows)
-        self.low_rank_ = LowRank.from_factors(self._scores(source), self.components_.T).labelled(source.frame)
+        scores = self._scorer.scores(source)
+        self.low_rank_ = LowRank.from_factors(scores, self.components_.T).labelled(source.frame)
         self.outliers_ = self._outliers(centred(source, self.mean_))
         self.n_samples_seen_ += m
         return self
@@ -291,36 +295,21 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def transform(self, X: Any) -> Array:
         """Scores of the rows of X in the components: robust against outliers, missing entries left out."""
         check_is_fitted(self)
-        return self._scores(self._opened(X, reset=False))
+        return self._scorer.scores(self._opened(X, reset=False))
 
-    def _scores(self, source: Source) -> Array:
-        """By the robust row-local step.
-
-        The convex problem draws the coefficients of a row to zero by λ_L beside V√s. After a refit it is what the noise
-        asks for, σ² beside V times the standard deviations of the scores; and where a row has few entries beside the
-        components, so that an outlier could draw the row to itself, outliers are chosen one by one, as the refit does.
-        """
-        return self._scores_by(self._plain_scores if self.refit else self._convex_scores, source)
-
-    def _scores_by(self, score: Callable[[Any], Array], source: Source) -> Array:
-        blocks = Centred(source, self.mean_).user_blocks()
-        return np.vstack([score(block) for block in blocks]).astype(self.components_.dtype, copy=False)
-
-    def _convex_scores(self, block: Any) -> Array:
-        sizes = np.sqrt(self.singular_values_).astype(self.components_.dtype)
-        return np.asarray(fit_rows(block, self.components_.T * sizes, *self.lambdas_) * sizes)
-
-    def _plain_scores(self, block: Any) -> Array:
-        """As of components that were not shrunk."""
-        deviations = (self.singular_values_ + self._shrinkage) / max(self._stream.totals.rows, 1.0) ** 0.5
-        sizes = deviations.astype(self.components_.dtype)
-        least = 1e-9 * float(np.max(sizes, initial=0.0))
-        sigma = max(self.noise_scale_, least, float(np.finfo(np.float32).tiny))
-        if self.n_features_in_ < FEW_ENTRIES * self.n_components_:
-            variances = np.square(sizes, dtype=np.float64)
-            return trimmed_scores(block, self.components_.T, variances, sigma, OUTLIER_IN_SIGMAS * sigma)
-        right = self.components_.T * sizes
-        return np.asarray(fit_rows(block, right, sigma**2, LIMIT_IN_SIGMAS * sigma) * sizes)
+    @property
+    def _scorer(self) -> Scorer:
+        """The components as they are now, for scoring rows."""
+        return Scorer(
+            self.components_,
+            self.singular_values_,
+            self.mean_,
+            self.noise_scale_,
+            rows=self._stream.totals.rows,
+            lambdas=self.lambdas_,
+            shrinkage=self._shrinkage,
+            convex=not self.refit,
+        )
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows that have these scores: the low-rank part and the centre."""
@@ -329,8 +318,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if scores.ndim != 2 or scores.shape[1] != self.n_components_:
             wanted = f"scores with {self.n_components_} columns, one for each component"
             raise bad("X", wanted, f"shape {scores.shape}", "inverse_transform")
-        rows: Array = scores @ self.components_ + self.mean_
-        return rows
+        return self._scorer.with_scores(scores)
 
     def impute(self, X: Any, *, outliers: bool = False) -> Any:
         """X with the missing entries filled in; with ``outliers`` also those that score beyond ±3.29.
@@ -338,14 +326,12 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         A table comes back as a table, with its index and columns, unless ``set_output`` says otherwise.
         """
         check_is_fitted(self)
-        source = self._opened(X, reset=False)
+        scorer, source = self._scorer, self._opened(X, reset=False)
         data = source.read_user_rows(0, source.user_shape[0])
         wrong = np.isnan(data)
         if outliers:
-            wrong |= np.abs(self._in_sigmas(data, source)) > OUTLIER_IN_SIGMAS
-        return dressed(
-            self, np.where(wrong, self.inverse_transform(self._scores(source)), data), source.frame
-        )
+            wrong |= np.abs(scorer.in_sigmas(data, source)) > OUTLIER_IN_SIGMAS
+        return dressed(self, np.where(wrong, scorer.with_scores(scorer.scores(source)), data), source.frame)
 
     def score_cells(self, X: Any) -> Any:
         """How far each entry is from the low-rank part, in standard deviations of the noise; NaN where missing.
@@ -360,7 +346,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def _cells(self, X: Any) -> tuple[Array, Frame | None]:
         check_is_fitted(self)
         source = self._opened(X, reset=False)
-        return self._in_sigmas(source.read_user_rows(0, source.user_shape[0]), source), source.frame
+        data = source.read_user_rows(0, source.user_shape[0])
+        return self._scorer.in_sigmas(data, source), source.frame
 
     def plot_outliers(self, X: Any, ax: Any = None) -> Any:
         """Draw the :meth:`score_cells` of X, red above the low-rank part and blue below it; needs matplotlib.
@@ -369,16 +356,6 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """
         cells, frame = self._cells(X)
         return plots.outliers(cells, ax, threshold=OUTLIER_IN_SIGMAS, frame=frame)
-
-    def _in_sigmas(self, data: Array, source: Source) -> Array:
-        """(data − fit)/σ, ``data`` the rows of ``source``. What is within rounding of the fit is no outlier.
-
-        The fit is without shrinkage, also with ``refit=False``, as it was when σ was measured: what λ_L takes off L
-        would look like outliers.
-        """
-        fitted = self.inverse_transform(self._scores_by(self._plain_scores, source))
-        rounding = 100.0 * np.finfo(data.dtype).eps * max(float(np.nanmax(np.abs(data), initial=0.0)), 1e-300)
-        return np.asarray((data - fitted) / data.dtype.type(max(self.noise_scale_, rounding)))
 
     def score_samples(self, X: Any) -> Array:
         """How ordinary each row is: minus the mean Huber loss of its :meth:`score_cells`; low for an outlier."""
@@ -397,15 +374,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """
         check_is_fitted(self)
         source = self._opened(X, reset=False)
-        data = source.read_user_rows(0, source.user_shape[0])
-        fold = np.random.default_rng(0).integers(SCORE_FOLDS, size=data.shape)
-        missed = 0.0
-        for hidden in (fold == k for k in range(SCORE_FOLDS)):
-            shown = InMemory(np.where(hidden, np.nan, data), None, 1)
-            fitted = self.inverse_transform(self._scores(shown))
-            missed += float(np.nansum(np.abs(data - fitted), where=hidden, dtype=np.float64))
-        spread = float(np.nansum(np.abs(data - self.mean_), dtype=np.float64))
-        return 1.0 - missed / spread if spread > 0.0 else 0.0
+        return self._scorer.predicted_share(source.read_user_rows(0, source.user_shape[0]))
 
     @property
     def _n_features_out(self) -> int:
@@ -484,19 +453,3 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         else:
             noise = noise_of_residual(rest, freedom, leverages=leverages)
         return replace(noise, rank=low_rank.rank)
-
-
-def _signs(vectors: Array) -> Array:
-    """±1 for each row, so that its entry of largest magnitude becomes positive: runs and versions agree."""
-    if vectors.size == 0:
-        return np.ones(vectors.shape[0], vectors.dtype)
-    largest = np.take_along_axis(vectors, np.argmax(np.abs(vectors), axis=1)[:, None], axis=1)[:, 0]
-    return np.where(largest < 0, -1, 1).astype(vectors.dtype)
-
-
-def _tidied(low_rank: LowRank, weakest: float) -> LowRank:
-    """The directions above ``weakest``, with signs that do not depend on the run."""
-    kept = low_rank.first(int(np.count_nonzero(low_rank.s > weakest)))
-    vectors = np.asarray(kept.vt)
-    signs = _signs(vectors)
-    return LowRank(np.asarray(kept.u) * signs, kept.s, signs[:, None] * vectors, low_rank.frame)

@@ -31,7 +31,7 @@ class Scaling:
 
     @classmethod
     def none(cls) -> Scaling:
-        """Leave everything as it is."""
+        """A scaling that leaves everything as it is."""
         return cls(None, None)
 
     @classmethod
@@ -57,7 +57,7 @@ class Scaling:
         return part if self.scale is None else _InOldUnits(part, self.scale, None)
 
     def stretched_parts(self, parts: Iterable[Part]) -> Iterator[Part]:
-        """Blocks of a difference, back in its units."""
+        """Blocks of a difference (S), back in its units: x·scale."""
         for rows, columns, block in parts:
             yield (
                 rows,

@@ -6,7 +6,7 @@ Let the entries be independent, with mean 0 and variance a_i·b_j. The largest s
 
 This upper edge of the spectrum follows from the Dyson equation of the variances. Where all of them are one number v,
 √μ = √v·(√m + √n); where they differ, the noisiest rows and columns push the edge up. In a matrix of finite size the
-largest singular value is scattered about √μ, by the law of Tracy and Widom. :meth:`Variances.spectral_norm` is a bound
+largest singular value is scattered about √μ, by the law of Tracy and Widom. ``Variances.spectral_norm`` is a bound
 that it stays below in 99 of 100 cases.
 """
 

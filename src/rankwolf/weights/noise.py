@@ -174,7 +174,7 @@ def sigma_and_share(
 
 
 def _quantile_of(deviations: Array, level: float) -> float:
-    """The magnitude below which this share of Gaussian numbers lies, as many of each of these standard deviations."""
+    """The magnitude below which a share ``level`` of Gaussian numbers lies, equally many of each of ``deviations``."""
     low, high = (
         float(extreme) * float(scipy.special.ndtri(0.5 + 0.5 * level))
         for extreme in (np.min(deviations), np.max(deviations))

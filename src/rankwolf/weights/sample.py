@@ -29,7 +29,7 @@ class SampleRows(Task[SampledRows]):
         self.columns = columns
 
     def start(self) -> SampledRows:
-        """Nothing yet."""
+        """No rows yet."""
         return SampledRows()
 
     def visit(self, sums: SampledRows, tile: Array, *rows: Array) -> None:

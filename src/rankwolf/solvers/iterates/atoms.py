@@ -85,7 +85,7 @@ class SparseAtoms:
             self.entries[place] = self.entries.get(place, 0.0) + weight / self.scale
 
     def to_scipy(self) -> scipy.sparse.csr_array:
-        """As a CSR array."""
+        """S as a CSR array, without entries that have become zero."""
         places = np.array(list(self.entries), dtype=np.int64).reshape(-1, 2)
         values = (np.array(list(self.entries.values())) * self.scale).astype(self.dtype)
         matrix = scipy.sparse.csr_array(

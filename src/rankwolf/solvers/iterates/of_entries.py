@@ -146,7 +146,7 @@ class ThresholdedEntries(EntryIterate, ShrinkingPair[Source, EntryVertex]):
 
     @property
     def nonzeros(self) -> int:
-        """Entries above the limit."""
+        """How many entries of D are above the limit."""
         return self.sums.nonzeros
 
     def ask_oracles(self, data: Source, tol: float, products: int) -> EntryVertex:
@@ -222,7 +222,7 @@ class AtomicEntries(EntryIterate, AtomicPair[Source, EntryVertex]):
         return len(self.sparse.entries)
 
     def ask_oracles(self, data: Source, tol: float, products: int) -> EntryVertex:
-        """Both oracles search D."""
+        """The leading singular pair and the largest entry of D, each found by passes over it."""
         vertex = self.ask_nuclear_oracle(data, tol, products)
         vertex = self.with_largest_entry(data, vertex, self.row_numbers)
         self.largest = vertex.magnitude

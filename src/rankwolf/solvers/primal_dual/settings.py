@@ -28,7 +28,7 @@ class PrimalDualSettings:
     too_short: float = 20.0
     """γ grows while the bound loses this many times more by scaling y to be feasible than primal and dual differ."""
     too_long: float = 0.3
-    """γ shrinks below this ratio of the two."""
+    """γ shrinks where the ratio of the first to the second is below this."""
     change: float = 1.08
     """By how much γ grows or shrinks in an iteration."""
     memory: float = 0.7

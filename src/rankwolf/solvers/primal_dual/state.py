@@ -54,7 +54,7 @@ class PrimalDualState:
     settled: int = 0
     """Iterations of the path at μ = 1."""
     theta: float = 1.0
-    """POGM's θ."""
+    """θ_k of POGM, the accelerated method of the path."""
     on_path: bool = True
     gamma: float = nan
     """The primal step of the splitting."""
@@ -90,7 +90,7 @@ class PrimalDualState:
         return self.bound_by(problem, data, self.spectral_norm(data), self.largest_entry())
 
     def bound_by(self, problem: Penalized, data: Measurements, norm: float, largest: float) -> float:
-        """The same from ‖A*y‖₂ and max|A*y|."""
+        """The lower bound that y proves, given ‖A*y‖₂ and max|A*y|; the best so far and its y are kept."""
         y_dot_b, squared = inner(self.dual, data.b), inner(self.dual, self.dual)
         bound = problem.lower_bound(y_dot_b, squared, norm, largest)
         if bound > self.lower_bound:

@@ -1,0 +1,97 @@
+"""What fitted components say about a row: its scores, the row that has these scores, how far its entries are from it.
+
+The estimator (:mod:`rankwolf.tables.robust_pca`) finds the components and checks what it is given; here rows are
+measured against them, those of the fit and new ones alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rankwolf.data import InMemory, Source
+from rankwolf.data.centred import Centred
+from rankwolf.ground.arrays import Array
+from rankwolf.passes.coefficients import fit_rows
+from rankwolf.passes.trimmed import FEW_ENTRIES, trimmed_scores
+from rankwolf.weights.noise import LIMIT_IN_SIGMAS, OUTLIER_IN_SIGMAS
+
+# Parts of the entries that are hidden one after the other, to be predicted from the others.
+FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Components (k × n, orthonormal rows) about a mean, the spread of their scores, and the noise beside them.
+
+    ``values`` are the singular values of L over ``rows`` rows, ``shrinkage`` what they lack. ``convex``: L is the
+    optimum of the convex problem with weights ``lambdas``, not a refit.
+    """
+
+    components: Array
+    values: Array
+    mean: Array
+    sigma: float
+    rows: float
+    lambdas: tuple[float, float]
+    shrinkage: float
+    convex: bool
+
+    def scores(self, source: Source) -> Array:
+        """Of each row, by the robust row-local step: one coefficient for each component.
+
+        The convex problem draws the coefficients of a row to zero by λ_L beside V√s. After a refit it is what the noise
+        asks for, σ² beside V times the standard deviations of the scores; and where a row has few entries beside the
+        components, so that an outlier could draw the row to itself, outliers are chosen one by one, as the refit does.
+        """
+        return self._by_blocks(self._convex_scores if self.convex else self._plain_scores, source)
+
+    def with_scores(self, scores: Array) -> Array:
+        """The rows that have these scores: the low-rank part and the mean."""
+        rows: Array = scores @ self.components + self.mean
+        return rows
+
+    def in_sigmas(self, data: Array, source: Source) -> Array:
+        """(data − fit)/σ, ``data`` the rows of ``source``. What is within rounding of the fit is no outlier.
+
+        The fit is without shrinkage, also that of the convex problem, as it was when σ was measured: what λ_L takes off
+        L would look like outliers.
+        """
+        fitted = self.with_scores(self._by_blocks(self._plain_scores, source))
+        rounding = 100.0 * np.finfo(data.dtype).eps * max(float(np.nanmax(np.abs(data), initial=0.0)), 1e-300)
+        return np.asarray((data - fitted) / data.dtype.type(max(self.sigma, rounding)))
+
+    def predicted_share(self, data: Array) -> float:
+        """1 − Σ|x − fit| / Σ|x − mean| over entries that are hidden while their row is scored, a fifth at a time."""
+        fold = np.random.default_rng(0).integers(FOLDS, size=data.shape)
+        missed = 0.0
+        for hidden in (fold == k for k in range(FOLDS)):
+            shown = InMemory(np.where(hidden, np.nan, data), None, 1)
+            fitted = self.with_scores(self.scores(shown))
+            missed += float(np.nansum(np.abs(data - fitted), where=hidden, dtype=np.float64))
+        spread = float(np.nansum(np.abs(data - self.mean), dtype=np.float64))
+        return 1.0 - missed / spread if spread > 0.0 else 0.0
+
+    def _by_blocks(self, score: Callable[[Any], Array], source: Source) -> Array:
+        blocks = Centred(source, self.mean).user_blocks()
+        return np.vstack([score(block) for block in blocks]).astype(self.components.dtype, copy=False)
+
+    def _convex_scores(self, block: Any) -> Array:
+        sizes = np.sqrt(self.values).astype(self.components.dtype)
+        return np.asarray(fit_rows(block, self.components.T * sizes, *self.lambdas) * sizes)
+
+    def _plain_scores(self, block: Any) -> Array:
+        """As of components that were not shrunk."""
+        deviations = (self.values + self.shrinkage) / max(self.rows, 1.0) ** 0.5
+        sizes = deviations.astype(self.components.dtype)
+        least = 1e-9 * float(np.max(sizes, initial=0.0))
+        sigma = max(self.sigma, least, float(np.finfo(np.float32).tiny))
+        count, columns = self.components.shape
+        if columns < FEW_ENTRIES * count:
+            variances = np.square(sizes, dtype=np.float64)
+            return trimmed_scores(block, self.components.T, variances, sigma, OUTLIER_IN_SIGMAS * sigma)
+        right = self.components.T * sizes
+        return np.asarray(fit_rows(block, right, sigma**2, LIMIT_IN_SIGMAS * sigma) * sizes)
