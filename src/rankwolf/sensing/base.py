@@ -128,7 +128,7 @@ class Sensing(ABC):
 
     def __matmul__(self, inner: Sensing) -> Composition:
         """``outer @ inner``: see :class:`rankwolf.sensing.Composition`."""
-        from rankwolf.sensing.combined import Composition
+        from rankwolf.sensing.combined import Composition  # a Sensing too: its module imports this one
 
         return Composition(self, inner)
 

@@ -30,7 +30,7 @@ def back(sensing: Sensing, values: Array, real: bool) -> Array:
 
 
 def random_matrix(rng: np.random.Generator, shape: tuple[int, ...], real: bool) -> Array:
-    """Independent normal entries."""
+    """Independent standard normal entries; complex unless ``real``."""
     entries = rng.standard_normal(shape)
     return entries if real else entries + 1j * rng.standard_normal(shape)
 

@@ -41,7 +41,7 @@ class CodedAperture(Sensing):
         super().__init__((steps * self.snapshots, pixels), self.snapshots * pixels)
 
     def as_vector(self, b: Array) -> Array:
-        """From (snapshots, height, width)."""
+        """The measurements as a vector; ``b`` is one already, or has the shape (snapshots, height, width)."""
         if b.ndim == 1:
             return b
         if b.shape != (self.snapshots, *self.frame_shape):

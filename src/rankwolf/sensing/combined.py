@@ -158,12 +158,12 @@ class Stack(Sensing):
 
     @property
     def norm(self) -> float | None:
-        """√max Σe_i."""
+        """√max Σe_i, with e_i the column bounds of the parts; None where one is unknown."""
         bound = self.column_bound()
         return None if bound is None else float(np.max(bound) ** 0.5)
 
     def column_bound(self) -> Array | float | None:
-        """Σe_i."""
+        """Σe_i, with e_i the column bounds of the parts; None where one is unknown."""
         bounds = [part.column_bound() for part in self.parts]
         known = [bound for bound in bounds if bound is not None]
         return sum(known[1:], start=known[0]) if len(known) == len(bounds) else None

@@ -36,7 +36,7 @@ class Entries(Sensing):
         super().__init__(mask.shape, self._rows.size)
 
     def apply(self, matrix: Array) -> Array:
-        """The observed entries."""
+        """The observed entries of X, row after row."""
         return np.asarray(matrix[self._rows, self._columns])
 
     def adjoint(self, values: Array) -> Array:

@@ -32,7 +32,7 @@ class Orthonormal(Sensing):
         self._basis, self._mixing, self._original = basis, mixing, original
 
     def apply(self, matrix: Array) -> Array:
-        """Coordinates of P_Q[X]."""
+        """Qᵀ·vec(X), the coordinates of P_Q[X] in the orthonormal basis: 2pmn operations."""
         return np.asarray(self._basis.T @ np.ravel(matrix))
 
     def adjoint(self, values: Array) -> Array:
