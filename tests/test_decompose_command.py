@@ -277,14 +277,24 @@ def store(folder, rows, name="data.zarr"):
 
 
 def test_a_store_is_solved_within_the_memory_that_was_given(tmp_path):
-    """90 MB, of which a run with 340 MB may keep a quarter: it stays on the disk."""
-    words = [*store(tmp_path, 30_000), "--max-memory", "340MB"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=250)
+    """120 MB, of which a run may keep a quarter of its memory: it stays on the disk.
+
+    The interpreter and the libraries take from 180 MB, on Python 3.11, to 250 MB, on 3.13.
+    """
+    words = store(tmp_path, 40_000)
+
+    def run(memory):
+        given = [*words, "--max-memory", memory]
+        return subprocess.run(given, cwd=tmp_path, capture_output=True, text=True, timeout=250)
+
+    least = int(re.search(r"at least (\d+) MB", run("1MB").stderr)[1])
+    assert least < 400
+    done = run(f"{least + 30}MB")
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
-    assert summary["peak_memory_bytes"] < 340e6
+    assert summary["peak_memory_bytes"] < (least + 30) * 1e6
     assert summary["relative_gap"] <= 1e-3
-    assert zarr.open_array(str(tmp_path / "out" / "outliers.zarr")).shape == (30_000, 750)
+    assert zarr.open_array(str(tmp_path / "out" / "outliers.zarr")).shape == (40_000, 750)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

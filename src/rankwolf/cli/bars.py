@@ -23,9 +23,9 @@ STAGES = {
 
 
 class Bars:
-    """An observer of a run that draws; silent where nobody reads, or where rich is not installed.
+    """An observer of a run that draws progress bars; it does nothing without ``talks``, or without rich.
 
-    ``unit`` is what the stages go through.
+    ``tol`` is the gap at which the solver's bar is full; ``unit`` is the word for what the stages count.
     """
 
     def __init__(self, talks: bool, tol: float, unit: str = "frame", to_stderr: bool = False) -> None:
@@ -62,7 +62,7 @@ class Bars:
             self._progress.stop()
 
     def stage(self, name: str, total: int | None) -> None:
-        """A new bar; the one before is full."""
+        """Begin a new bar; fill the one before."""
         if self._progress is not None:
             if self._task is None:
                 self._progress.start()  # not before: an input that cannot be opened should be one line
@@ -70,7 +70,7 @@ class Bars:
             self._task = self._progress.add_task(STAGES[name], total=total, state="", clock="left")
 
     def advance(self, count: int) -> None:
-        """Move the bar of frames or rows."""
+        """Move the bar by so many frames or rows."""
         if self._progress is not None and self._task is not None:
             task = self._progress.tasks[self._task]
             done = int(task.completed) + count
@@ -78,7 +78,7 @@ class Bars:
             self._progress.update(self._task, advance=count, state=f"{self._unit} {done}{of}")
 
     def record(self, record: Record) -> object:
-        """Move the bar of the solver, on the logarithmic scale of its gap."""
+        """Move the bar of the solver, on the logarithmic scale of its gap; True, so that the solver goes on."""
         if self._progress is not None and self._task is not None:
             from rankwolf.run.callbacks import describe
 

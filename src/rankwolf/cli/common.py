@@ -1,7 +1,7 @@
 """What the commands share: how they speak (``--quiet``, ``--json``) and how they write (whole or not at all).
 
-Standard library only, and what of Rankwolf needs no more, so that a command may import it at the top.
-Named tuples, not dataclasses: importing those would be an eighth of the time that ``rankwolf --help`` takes.
+It imports only the standard library, and modules of Rankwolf that do the same, so that a command may import it at the
+top. Named tuples, not dataclasses: importing those would be an eighth of the time that ``rankwolf --help`` takes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEFAULT_TOL = 1e-3
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
-    """``--quiet`` and ``--json``, the same for every command."""
+    """Add ``--quiet`` and ``--json``, the same for every command."""
     group = parser.add_mutually_exclusive_group()
     group.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
     group.add_argument(
@@ -35,19 +35,19 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_strict_option(group: argparse._ArgumentGroup) -> None:
-    """``--strict``, for every command that reads what may be damaged."""
+    """Add ``--strict``, for every command that reads what may be damaged."""
     group.add_argument(
         "--strict", action="store_true", help="fail on any damage of the input instead of warning"
     )
 
 
 def add_force_option(parser: argparse.ArgumentParser) -> None:
-    """``--force``, which every command that writes has."""
+    """Add ``--force``, for every command that writes."""
     parser.add_argument("--force", action="store_true", help="replace results that are there already")
 
 
 def add_solving_options(group: argparse._ArgumentGroup) -> None:
-    """How to solve, for every command that does; the weights are the command's own business."""
+    """Add the options about solving, for every command that solves; those about weights are the command's own."""
     group.add_argument("--method", default="auto", help="the solver (default: %(default)s)")
     group.add_argument(
         "--tol",
@@ -75,7 +75,7 @@ def add_solving_options(group: argparse._ArgumentGroup) -> None:
 
 
 def checkpoint_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The options about checkpoints as ``decompose`` takes them."""
+    """The options about checkpoints as keyword arguments of ``decompose``."""
     every: str = arguments.checkpoint_every
     if arguments.resume and arguments.checkpoint is None:
         raise ValueError("--resume goes on from a checkpoint. Give its name as --checkpoint FILE.")
@@ -103,7 +103,7 @@ def parse_size(text: str) -> int:
 
 
 def defaults_of(add_options: Callable[[argparse.ArgumentParser], None]) -> argparse.Namespace:
-    """What the options are when none is given."""
+    """The values that options have when none is given."""
     plain = argparse.ArgumentParser()
     add_options(plain)
     return plain.parse_args(["input", "-o", "output"])
@@ -112,7 +112,7 @@ def defaults_of(add_options: Callable[[argparse.ArgumentParser], None]) -> argpa
 def command_of(
     command: str, add_options: Callable[[argparse.ArgumentParser], None], arguments: argparse.Namespace
 ) -> str:
-    """The command line that repeats a run: what differs from the defaults that ``add_options`` sets."""
+    """The command line that repeats a run, with the options that differ from the defaults that ``add_options`` sets."""
     words = ["rankwolf", command, str(arguments.input), "-o", str(arguments.output)]
     for name, default in vars(defaults_of(add_options)).items():
         if name in ("input", "output"):
@@ -132,11 +132,11 @@ class Output(NamedTuple):
     quiet: bool = False
     json: bool = False
     to_stderr: bool = False
-    """Where a table goes to standard output, words do not."""
+    """True where a table goes to standard output: sentences then go to standard error."""
 
     @classmethod
     def of(cls, arguments: argparse.Namespace, to_stderr: bool = False) -> Output:
-        """As the options of :func:`add_output_options` say."""
+        """The output that the options of :func:`add_output_options` ask for."""
         return cls(arguments.quiet, arguments.json, to_stderr)
 
     @property
@@ -145,19 +145,19 @@ class Output(NamedTuple):
         return not (self.quiet or self.json)
 
     def say(self, text: str = "") -> None:
-        """A line for people."""
+        """Print lines for people, unless ``--quiet`` or ``--json`` was given."""
         if self.talks:
             stream = sys.stderr if self.to_stderr else sys.stdout
             print("\n".join(map(printable, text.split("\n"))), file=stream, flush=True)
 
     def finish(self, summary: Mapping[str, Any]) -> None:
-        """The JSON object, when it was asked for. NaN and infinity have no place in JSON and become null."""
+        """Print the summary as a JSON object, if ``--json`` was given."""
         if self.json:
             print(to_json(summary), flush=True)
 
 
 def to_json(summary: Mapping[str, Any], indent: int | None = None) -> str:
-    """Standard JSON: numbers that JSON does not know become null, bytes of a name that is not UTF-8 an escape."""
+    """Standard JSON: NaN and infinity become null, bytes of a name that is not UTF-8 become escapes."""
     import json
 
     text = json.dumps(_finite(summary), ensure_ascii=False, allow_nan=False, indent=indent)
@@ -216,7 +216,7 @@ def whole_folder(target: Path, *, force: bool) -> Iterator[Path]:
 
 
 def remove(paths: Iterable[Path]) -> None:
-    """Files and folders that are there; links, not what they point to."""
+    """Remove files and folders, where they exist; of a link, not what it points to."""
     for path in paths:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -225,7 +225,7 @@ def remove(paths: Iterable[Path]) -> None:
 
 
 def last_words(summary: Mapping[str, Any], target: Path, has_page: bool, speed: str = "") -> list[str]:
-    """The last lines that a command says: why it stopped, if not because it was done, what it took, where to look."""
+    """The last lines that a command says: why it stopped, if before the gap was reached; its cost; where to look."""
     seconds = summary["seconds"]
     split = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items() if name != "total")
     memory = f"at most {summary['peak_memory_bytes'] / 1e6:.0f} MB of memory"
@@ -238,5 +238,5 @@ def last_words(summary: Mapping[str, Any], target: Path, has_page: bool, speed: 
 
 
 def warn(text: str) -> None:
-    """A warning: to stderr, whatever the output options say."""
+    """Print a warning to standard error, whatever the output options say."""
     print(f"rankwolf: {printable(text)}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""``rankwolf completion``: what makes a shell complete commands, options and their values."""
+"""``rankwolf completion``: scripts that make a shell complete commands, options and their values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class Option(NamedTuple):
-    """``names`` as they are typed; ``values``: the words that may follow, None where none does."""
+    """``names`` as they are typed; ``values``: the words that may follow, empty for any word, None for none at all."""
 
     names: tuple[str, ...]
     values: tuple[str, ...] | None
@@ -52,7 +52,7 @@ class Command(NamedTuple):
 
 
 def commands_of(parser: argparse.ArgumentParser) -> list[Command]:
-    """What a parser knows."""
+    """The commands of a parser with their options."""
     actions = parser._actions  # argparse has no other way to ask
     subparsers = next(action for action in actions if isinstance(action, argparse._SubParsersAction))
     helps = {choice.dest: choice.help or "" for choice in subparsers._choices_actions}
@@ -74,7 +74,7 @@ def _command(name: str, words: str, parser: argparse.ArgumentParser) -> Command:
 
 
 def bash(commands: list[Command]) -> str:
-    """For bash: file names where nothing else is known."""
+    """The script for bash, which completes names of files where nothing else is known."""
     names = " ".join(command.name for command in commands)
     cases = "".join(_bash_case(command) for command in commands)
     return f"""# rankwolf: {HOW["bash"]}
@@ -116,12 +116,12 @@ def _bash_case(command: Command) -> str:
 
 
 def zsh(commands: list[Command]) -> str:
-    """For zsh, which can run what bash does."""
+    """The script for zsh: that for bash, which zsh can run."""
     return f"# rankwolf: {HOW['zsh']}\nautoload -U +X bashcompinit && bashcompinit\n" + bash(commands)
 
 
 def fish(commands: list[Command]) -> str:
-    """For fish."""
+    """The script for fish."""
     lines = [f"# rankwolf: {HOW['fish']}", "complete -c rankwolf -n __fish_use_subcommand -l version"]
     for command in commands:
         lines.append(

@@ -55,7 +55,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """All of them, grouped."""
+    """Add all options, in groups; also to a parser that only knows their defaults."""
     parser.add_argument(
         "input",
         metavar="INPUT",
@@ -78,7 +78,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_reading_options(parser: argparse.ArgumentParser) -> None:
-    """How the input is read."""
+    """Add the options about how the input is read."""
     group = parser.add_argument_group("reading")
     group.add_argument(
         "--index",
@@ -241,7 +241,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def check_output(arguments: argparse.Namespace) -> None:
-    """Where the results go, and whether they may, before any work."""
+    """Refuse an output that cannot or must not be written, before any work."""
     target: Path = arguments.output
     if str(target) == PIPE:
         for option in ("json", "report"):
@@ -258,7 +258,7 @@ def check_output(arguments: argparse.Namespace) -> None:
 
 
 def kind_of_parts(arguments: argparse.Namespace, matrix: LabelledMatrix) -> str:
-    """The kind of file that is written, if it has room for the parts."""
+    """The kind of file that is written; a ValueError if it has no room for the parts."""
     from rankwolf.files.spreadsheet import check_room
 
     kind = str(matrix.kind if arguments.format == "same" else arguments.format)
@@ -278,7 +278,7 @@ def _path(address: str) -> Path:
 
 
 def read(arguments: argparse.Namespace, inputs: ExitStack) -> LabelledMatrix:
-    """The matrix, or a ValueError that says why not. What came by standard input is there as long as ``inputs``."""
+    """The matrix, or a ValueError that says why not. What came by standard input is kept until ``inputs`` is closed."""
     from dataclasses import replace
 
     from rankwolf.files import Address, TableOptions, read_matrix
@@ -307,7 +307,7 @@ def read(arguments: argparse.Namespace, inputs: ExitStack) -> LabelledMatrix:
 
 
 def _named_by(column: str | None) -> str:
-    """The column that was taken for names of rows, without being told to."""
+    """A note about the column that was taken for names of rows without being told to."""
     which = column or "the first column, which has no heading"
     return f"The rows are named by {which} (--index takes another column, or none)."
 
@@ -318,7 +318,7 @@ def memory_limit(arguments: argparse.Namespace) -> int | None:
 
 
 def solve(source: Source, arguments: argparse.Namespace, bars: Bars) -> Decomposition:
-    """One call of rankwolf.decompose, with a matrix that is open already."""
+    """The decomposition of a matrix that is open already, as the options ask for."""
     from rankwolf.api.decompose import decompose_quietly
 
     return decompose_quietly(
@@ -341,7 +341,7 @@ def solve(source: Source, arguments: argparse.Namespace, bars: Bars) -> Decompos
 
 
 def earlier_result(arguments: argparse.Namespace) -> Decomposition | None:
-    """What --start names."""
+    """The result that --start names; None without it."""
     from rankwolf.result.saving import load
 
     place: Path | None = arguments.start
@@ -351,7 +351,7 @@ def earlier_result(arguments: argparse.Namespace) -> Decomposition | None:
 
 
 def parse_delta(text: str) -> float | str:
-    """A number, or ``auto``."""
+    """The number that --delta is, or ``auto``."""
     if text == "auto":
         return text
     try:

@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
 PIPE = "-"
 LOW_RANK, OUTLIERS, RESULT = "low_rank", "outliers", "result.npz"
-# With one of these a spreadsheet takes the text of a cell for a formula.
+# A spreadsheet takes the text of a cell that begins with one of these for a formula.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 class Clock:
-    """Seconds of each stage."""
+    """Measures the stages of a command: ``seconds`` by name."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self._last = time.perf_counter()
 
     def lap(self, name: str) -> None:
-        """The stage that ends now."""
+        """Give the seconds since the last lap to the stage that ends now."""
         now = time.perf_counter()
         self.seconds[name], self._last = now - self._last, now
 
 
 class Job(NamedTuple):
-    """What was read and found, on its way to be written; the parts are those of ``fit``, or refitted."""
+    """What was read and found, on its way to be written; ``parts`` is ``fit``, or its refit."""
 
     arguments: argparse.Namespace
     matrix: LabelledMatrix
@@ -53,16 +53,17 @@ class Job(NamedTuple):
 
 
 def refits(arguments: argparse.Namespace) -> bool:
-    """Whether the parts that are written are refitted: not where --noise or --radii says what they have to meet.
+    """Whether the parts are refitted before they are written.
 
-    With --rank they are already.
+    Not with --no-refit, not where --noise or --radii sets a bound that they have to meet, and not with --rank, where
+    they are not shrunk.
     """
     met = (arguments.noise, arguments.radii, arguments.rank)
     return bool(arguments.refit) and all(value is None for value in met)
 
 
 def write_folder(job: Job, bars: Bars) -> dict[str, Any]:
-    """Both parts, the result, the summary and perhaps the page; gives the summary."""
+    """Write both parts, the result, the summary and, if asked for, the page; returns the summary."""
     arguments, target = job.arguments, job.arguments.output
     with whole_folder(target, force=arguments.force) as folder:
         bars.stage("write", 2 * job.matrix.shape[0])
@@ -80,7 +81,7 @@ def write_folder(job: Job, bars: Bars) -> dict[str, Any]:
 
 
 def write_pipe(job: Job) -> dict[str, Any]:
-    """One part as a text to standard output; gives the summary."""
+    """Write one part as a text to standard output; returns the summary."""
     from rankwolf.cli.pipes import text_output
     from rankwolf.files.writing import dialect_for, row_blocks, write_text
 
@@ -97,7 +98,7 @@ def write_pipe(job: Job) -> dict[str, Any]:
 def write_parts(
     folder: Path, kind: str, matrix: LabelledMatrix, fit: Decomposition, scaling: Scaling, bars: Bars
 ) -> set[str]:
-    """Both parts and the result; the names of the files.
+    """Write both parts and the result; returns the names of the files of the parts.
 
     A sparse matrix may have more rows and columns than anybody can write out: where the kind of file has a sparse
     form, S is written in it and L as its factors.
@@ -128,7 +129,7 @@ def write_parts(
 
 
 def remove_stale(target: Path, written: set[str]) -> None:
-    """What an earlier run left under names that this run did not use: it does not belong to the summary any more."""
+    """Remove what an earlier run left under names that this run did not use: the summary is no longer about it."""
     from rankwolf import files
 
     endings = {kind.endings[0] for kind in files.KINDS}
@@ -152,6 +153,8 @@ def summarize(job: Job) -> dict[str, Any]:
     weights = "noise" if arguments.delta == "auto" else "paper"
     if arguments.lambdas or arguments.radii or arguments.noise is not None:
         weights = "given"
+    if arguments.rank is not None:  # those of the noise or, where that cannot be measured, of a path
+        weights = "rank"
     return {
         "rankwolf": __version__,
         "input": arguments.input,
@@ -181,7 +184,10 @@ def summarize(job: Job) -> dict[str, Any]:
 
 
 def formulas(matrix: LabelledMatrix, kind: str) -> list[str]:
-    """A sentence where names that are written to a text would be run by a spreadsheet; they are kept as they are."""
+    """A list of one sentence if a spreadsheet would run names in a text as formulas, else of none.
+
+    The names are written as they are.
+    """
     if kind.removesuffix(".gz") not in ("csv", "tsv"):
         return []
     labels = matrix.labels
@@ -225,14 +231,14 @@ def page(job: Job, summary: dict[str, Any]) -> str:
 
 
 def assumptions(notes: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """What was assumed about a file, in a few lines."""
+    """Lines about what was assumed of a file: its notes, and columns that look like keys but were treated as data."""
     remedy = "(--index NAME names the rows by it, --drop NAME leaves it out)"
     named = ", ".join(key or "the column without a heading" for key in keys)
     return [*notes, *([f"treated as data: {named} {remedy}"] if keys else [])]
 
 
 def story(summary: dict[str, Any], target: Path, has_page: bool) -> list[str]:
-    """What happened, in a few lines."""
+    """What happened, in a few lines; the place of the results is left out where they went to standard output."""
     missing = 1.0 - summary["observed_fraction"]
     if summary["refit"]:
         found = f"{summary['nonzeros']:,} outliers beside noise of {summary['noise_scale']:.3g}"

@@ -20,6 +20,7 @@ from types import FrameType
 from typing import Any
 
 from rankwolf.cli.main import BAD_INPUT, INTERRUPTED, TERMINATED, build_parser, complain, find_commands, main
+from rankwolf.ground.deadline import some_go_on
 from rankwolf.ground.whole import remove_leftovers
 
 HANDED_ON = (signal.SIGINT, signal.SIGTERM)
@@ -28,10 +29,10 @@ PARENT_DEATH = 1  # PR_SET_PDEATHSIG of Linux's prctl
 
 
 def guarded_main(argv: Sequence[str] | None = None) -> int:
-    """:func:`rankwolf.cli.main.main` in a child process; its exit code, or 2 where it crashed.
+    """Run :func:`rankwolf.cli.main.main` in a child process; returns its exit code, or 2 where it crashed.
 
-    A signal is answered from the first line on: it waits until both processes are there, and ends the child by itself
-    as long as the command does not listen. The parent then says what happened.
+    A signal is answered at any time. While the child is being made, it waits. Before the command has set its own
+    handlers, it ends the child, and the parent says what happened.
     """
     words = sys.argv[1:] if argv is None else argv
     if READS_NOTHING & set(words) and "--" not in words:
@@ -54,7 +55,7 @@ def guarded_main(argv: Sequence[str] | None = None) -> int:
         _go_with(parent)
         if not os.environ.get("RANKWOLF_DEBUG"):
             _silence_libraries()
-        return main(argv)
+        return _at_once(main(argv))
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     if code in (0, BAD_INPUT):
@@ -66,8 +67,17 @@ def guarded_main(argv: Sequence[str] | None = None) -> int:
     return code if code > 0 else _crashed(signal.Signals(-code), arguments)
 
 
+def _at_once(code: int) -> int:
+    """The exit code; or the end, where Python would first wait for a call of LAPACK that outlived ``--max-seconds``."""
+    if some_go_on():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
 def _silence_libraries() -> None:
-    """Only this package speaks: no warnings of NumPy's, nothing that libraries in C write about a stranger's file."""
+    """Let only this package write to stderr: no warnings of NumPy, no words of C libraries about a stranger's file."""
     warnings.simplefilter("ignore")
     words = os.dup(2)
     with open(os.devnull, "wb") as nowhere:
@@ -76,7 +86,7 @@ def _silence_libraries() -> None:
 
 
 def _go_with(parent: int) -> None:
-    """End this process when its parent is killed, where the system can be asked to: nobody else would."""
+    """Let the system end this process when its parent is killed, since nobody else would; on Linux only."""
     if not sys.platform.startswith("linux"):
         return
     import ctypes
@@ -88,7 +98,7 @@ def _go_with(parent: int) -> None:
 
 
 def _arguments(argv: Sequence[str] | None) -> dict[str, Any]:
-    """What the child was called with; nothing, where it ended before it could refuse an option."""
+    """The options that the child was called with, by name; none where they are not valid."""
     with (
         open(os.devnull, "w") as nowhere,
         redirect_stdout(nowhere),

@@ -5,9 +5,10 @@ A command is a module of this folder, named like the command, with
     def add_parser(subparsers: Subparsers) -> None      # its options; no heavy import on the way
     def run(arguments: argparse.Namespace) -> int       # the work; 0 when done
 
-It imports at the top nothing but the standard library and :mod:`rankwolf.cli.common`; NumPy and the rest of Rankwolf
-are imported inside ``run``, so that ``--help`` answers at once. What a user can cause is raised as ValueError, OSError
-or a missing extra, and becomes one line and exit code 2 here.
+It imports at the top nothing but the standard library and modules of Rankwolf that do the same, such as
+:mod:`rankwolf.cli.common`; NumPy and the rest are imported inside ``run``, so that ``--help`` answers at once. What a
+user can cause is raised as ValueError, OSError, MemoryError or a missing extra, and becomes one line and exit code 2
+here.
 
 Exit codes: 0 done, 2 bad input or usage, 130 interrupted (SIGINT), 143 terminated (SIGTERM), 141 when the reader of
 the output went away. The environment variable ``RANKWOLF_DEBUG=1`` shows the traceback of an error instead.
@@ -57,16 +58,16 @@ class Parser(argparse.ArgumentParser):
 class Stopped(KeyboardInterrupt):
     """SIGINT or SIGTERM: handled wherever Ctrl-C is.
 
-    A class of its own, because Python ends a ``python -m`` by SIGINT where a plain KeyboardInterrupt has met an exec.
+    A class of its own, because ``python -m`` ends by SIGINT once a plain KeyboardInterrupt has passed an ``exec``.
     """
 
 
 class Signals:
     """SIGINT and SIGTERM as :class:`Stopped` inside the block, so that nothing half-written stays behind.
 
-    Python raises it wherever the main thread happens to be: a finaliser drops it, and a library that is disturbed in
-    the middle may answer with an error of its own. A dropped one is sent again, and ``received`` tells, whatever is
-    raised in the end, that it began with a signal. What follows within a second of it is ignored: that is for cleaning.
+    Python raises it wherever the main thread happens to be. In a finaliser it is lost: then the signal is sent again. A
+    library that is interrupted may turn it into an error of its own: ``received`` tells that it began with a signal.
+    Signals within a second after the first are ignored, which leaves time for cleaning.
     """
 
     def __init__(self) -> None:
@@ -101,7 +102,7 @@ class Signals:
         raise Stopped
 
     def _drop(self, lost: sys.UnraisableHookArgs) -> None:
-        """What a finaliser raised: only words, unless it was a signal's exception."""
+        """Called for what a finaliser raised: a lost :class:`Stopped` is sent again, later errors are ignored."""
         if self.received is None:
             self._hook(lost)
         elif isinstance(lost.exc_value, Stopped):
@@ -172,11 +173,11 @@ def describe(error: Exception) -> str:
 
 
 def one_line(message: str) -> str:
-    """Without line breaks, and without anything else that a terminal would obey."""
+    """The message without line breaks, and without anything else that a terminal would obey."""
     return printable(" ".join(message.split()))
 
 
 def complain(message: str, code: int) -> int:
-    """The last words of a command that ended badly: one line, and its exit code."""
+    """Print the last words of a command that ended badly, in one line; returns its exit code."""
     print(f"rankwolf: {one_line(message)}", file=sys.stderr)
     return code

@@ -47,7 +47,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read, walk down, say it."""
+    """Read the matrix, solve it at falling δ, print the table and draw it if asked for; returns 0."""
     if arguments.plot is not None:
         check_target(arguments.plot, arguments.force, Path(arguments.input.partition("::")[0]))
         require("matplotlib")
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def walk(arguments: argparse.Namespace, values: Any) -> Any:
-    """The path of what was read."""
+    """The :class:`rankwolf.api.path.Path` of what was read."""
     from rankwolf.api.path import path
     from rankwolf.data.open import open_source
     from rankwolf.ground.complaints import check_threads
@@ -88,7 +88,7 @@ def walk(arguments: argparse.Namespace, values: Any) -> Any:
 
 
 def _draw(found: Any, target: Path) -> None:
-    """The picture; it appears when it is whole."""
+    """Write the plot of a path to ``target``, which appears when it is whole."""
     import matplotlib
 
     from rankwolf.ground.whole import whole

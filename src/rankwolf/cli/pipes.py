@@ -25,7 +25,7 @@ FIRST_BYTES = (
 
 @contextmanager
 def received() -> Iterator[Path]:
-    """What comes in by standard input, as a file that is there until the block ends, named by its kind."""
+    """Standard input as a file with the ending of its kind, which is there until the block ends."""
     if sys.stdin.isatty():
         raise ValueError(
             "Nothing comes in by standard input. Give a file, or: cat table.csv | rankwolf decompose -"
@@ -43,14 +43,14 @@ def received() -> Iterator[Path]:
 
 
 def ending_of(first: bytes) -> str:
-    """The ending that a file with these first bytes has."""
+    """The ending of a file that begins with these bytes; .csv where they are of no known kind."""
     if first.startswith(b"PK\x03\x04"):
         return ".xlsx" if b"[Content_Types].xml" in first or b"xl/" in first[:4096] else ".npz"
     return next((ending for magic, ending in FIRST_BYTES if first.startswith(magic)), ".csv")
 
 
 def text_output() -> IO[str]:
-    """Standard output for a table: UTF-8, as files are written."""
+    """Standard output for a table: in UTF-8, as in files."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="")
     return sys.stdout

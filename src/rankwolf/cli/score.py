@@ -23,7 +23,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Score and say it."""
+    """Score the masks and print the measures; returns 0."""
     from rankwolf.video.scoring import Truth, score_folder
 
     output = Output.of(arguments)

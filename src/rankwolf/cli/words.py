@@ -11,7 +11,7 @@ OPTIONS = {"n_threads": "--threads", "rng": "--seed", "n_frames": "--frames"} | 
     name: "--" + name.replace("_", "-")
     for name in (
         "checkpoint checkpoint_every delta deltas implicit lambdas max_iter max_memory max_rank max_seconds method "
-        "noise radii rank start tol"
+        "noise radii rank start tol vote"
     ).split()
 }
 # Parameters whose names are no words of ordinary prose.
@@ -22,7 +22,7 @@ _PARAMETERS = re.compile(
 
 
 def in_options(text: str) -> str:
-    """A sentence for Python, for the shell.
+    """A sentence of the library in which the names of parameters are replaced by those of options.
 
     >>> in_options("Raise max_seconds or tol.")
     'Raise --max-seconds or --tol.'
@@ -32,7 +32,7 @@ def in_options(text: str) -> str:
 
 
 def complaint(error: BadParameterError) -> str:
-    """A complaint about a parameter as one about the option or the input.
+    """What an error says about a parameter, said of the option or the input that the user gave.
 
     >>> complaint(BadParameterError("n_threads", "decompose", "must be a whole number. Got 0.5 instead."))
     '--threads must be a whole number. Got 0.5 instead.'

@@ -30,11 +30,11 @@ class Bounded(Task[S]):
 
     @property
     def label(self) -> str:
-        """That of the task."""
+        """The label of the task."""
         return self.task.label
 
     def start(self) -> S:
-        """Those of the task."""
+        """The task's sums with nothing added yet."""
         return self.task.start()
 
     def visit(self, sums: S, tile: Array, *rows: Array) -> None:
@@ -42,7 +42,7 @@ class Bounded(Task[S]):
         self.task.visit(sums, bounded(tile, self.bound), *rows)
 
     def close(self, sums: S) -> None:
-        """As the task does."""
+        """Let the task close its sums."""
         self.task.close(sums)
 
 

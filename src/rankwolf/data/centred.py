@@ -76,21 +76,21 @@ class InUnits(Task[S]):
 
     @property
     def label(self) -> str:
-        """That of the other task."""
+        """The label of the other task."""
         return self.task.label
 
     def start(self) -> S:
-        """That of the other task."""
+        """The other task's sums with nothing added yet."""
         return self.task.start()
 
     def visit(self, sums: S, tile: Any, *rows: Array) -> None:
-        """Change the tile, then hand it on."""
+        """Show the tile to the other task, in the new units."""
         end = len(rows) - self.aligned
         units = [*rows[end:], *self.units]
         self.task.visit(sums, in_units(tile, units[0], units[1]), *rows[:end])
 
     def close(self, sums: S) -> None:
-        """That of the other task."""
+        """Let the other task close its sums."""
         self.task.close(sums)
 
 
@@ -112,7 +112,7 @@ class Centred(Source):
         return {**super().__getstate__(), "_aligned": None}
 
     def prepare(self) -> None:
-        """Prepare the other source."""
+        """Prepare the other source, and take over its threads and its workspace."""
         self._source.prepare()
         self.n_threads, self.workspace = self._source.n_threads, self._source.workspace
 
@@ -127,28 +127,31 @@ class Centred(Source):
         return self._changed(self._source.read(start, stop), slice(start, stop))
 
     def read_runs(self, runs: list[tuple[int, int]]) -> Iterator[Any]:
-        """Tiles at a few places, changed."""
+        """Tiles of the other source at a few places, in the new units."""
         for (start, stop), tile in zip(runs, self._source.read_runs(runs), strict=True):
             yield self._changed(tile, slice(start, stop))
 
     def _changed(self, tile: Any, rows: slice) -> Any:
-        """Of the matrix as the solver sees it: where it lies across, ``rows`` are the user's columns."""
+        """A tile of the other source, as the solver sees it, in the new units.
+
+        Where the matrix lies across, ``rows`` are the user's columns.
+        """
         centre, scale = self._units
         if self.transposed:
             centre, scale = centre[rows], None if scale is None else scale[rows]
         return in_units(tile, centre, scale)
 
     def read_user(self, rows: slice | Array, columns: slice = slice(None)) -> Any:
-        """A part as the user counts, changed."""
+        """A part as the user counts, in the new units."""
         return self._in_user_units(self._source.read_user(rows, columns), columns)
 
     def user_parts(self) -> Iterator[tuple[slice, slice, Any]]:
-        """The parts of the other source, changed."""
+        """The parts of the other source, in the new units."""
         for rows, columns, tile in self._source.user_parts():
             yield rows, columns, self._in_user_units(tile, columns)
 
     def user_columns(self, most_rows: int, most_bytes: int) -> Iterator[tuple[slice, Array]]:
-        """The columns of the other source, changed."""
+        """The columns of the other source, in the new units."""
         for columns, entries in self._source.user_columns(most_rows, most_bytes):
             yield columns, self._in_user_units(entries, columns)
 
@@ -158,11 +161,11 @@ class Centred(Source):
         return in_units(tile, centre.reshape(-1)[columns], own)
 
     def tile_rows(self, depth: int = 0) -> int:
-        """That of the other source, which cuts the tiles."""
+        """The height of a tile of the other source, which cuts the tiles."""
         return self._source.tile_rows(depth)
 
     def tiles(self, depth: int = 0) -> list[tuple[int, int]]:
-        """Those of the other source."""
+        """The row ranges of the other source's tiles."""
         return self._source.tiles(depth)
 
     def run(self, task: Task[S], *rows: Any) -> S:
@@ -183,7 +186,7 @@ class Centred(Source):
             self.bytes_read = self._source.bytes_read
 
     def allocate(self, width: int, dtype: Any = None) -> Any:
-        """Beside the other source's data."""
+        """Zeros beside the other source's data."""
         return self._source.allocate(width, dtype)
 
     def gather(self, rows: Any) -> Array:

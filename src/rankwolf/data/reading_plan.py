@@ -82,7 +82,7 @@ def _plan(
 def _turned(
     data: Stored, observed: Stored | None, axis: int, shares: MemoryShares, max_memory: int | None
 ) -> tuple[Stored, Stored | None]:
-    """Both in files that lie along ``axis``."""
+    """Copies of data and mask in scratch files, in which lines along ``axis`` are cheap to read."""
     parts = [data] if observed is None else [data, observed]
     for part in parts:
         along = 2.0 * (1.0 + part.overhead) * part.grain(axis) * part.shape[1 - axis] * part.dtype.itemsize

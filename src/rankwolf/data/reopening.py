@@ -2,6 +2,9 @@
 
 A result that is pickled carries the place of its data, not the data. Where the file cannot be opened, L and all numbers
 of the result are there all the same, and asking for S says what is missing.
+
+The classes of :mod:`rankwolf.data.stored` name the functions below in their pickles, and the functions make objects of
+these classes: each module needs the other, and this one imports it when it is called.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class SparseObserved(Source):
         return self._like(change(self._rows), self.shape, self.transposed)
 
     def use_type(self, dtype: np.dtype[Any]) -> None:
-        """Convert what is stored."""
+        """Convert the stored entries to this type."""
         super().use_type(dtype)
         self._rows = scipy.sparse.csr_array(self._rows.astype(dtype))
 
@@ -95,7 +95,7 @@ class SparseObserved(Source):
         return made
 
     def tiles(self, depth: int = 0) -> list[tuple[int, int]]:
-        """Row ranges with about as many stored entries each."""
+        """Row ranges with about equally many stored entries."""
         rows = self.shape[0]
         wanted = max(TILE_ENTRIES, 8 * self.shape[1])
         count = max(1, min(rows, -(-int(self._rows.nnz) // wanted)))
@@ -128,7 +128,7 @@ class SparseZeros(Source):
         return np.ascontiguousarray(stored[columns, rows].toarray().T)
 
     def use_type(self, dtype: np.dtype[Any]) -> None:
-        """Convert what is stored."""
+        """Convert the stored entries to this type."""
         super().use_type(dtype)
         self._rows = scipy.sparse.csr_array(self._rows.astype(dtype))
 

@@ -115,7 +115,7 @@ class MappedArray(Stored):
         self._origin = 0 if mapped is None else np.frombuffer(mapped, np.uint8).ctypes.data
 
     def grain(self, axis: int) -> int:
-        """1 along the contiguous axis; along the other, as many lines as make up a piece of ``PIECE_BYTES``."""
+        """1 for lines that are contiguous; for those across, as many as make up a piece of ``PIECE_BYTES``."""
         strides = [abs(stride) for stride in self._array.strides]
         return 1 if strides[axis] >= strides[1 - axis] else max(1, PIECE_BYTES // self.dtype.itemsize)
 
@@ -187,7 +187,10 @@ class Dataset(Stored):
             raise ValueError(f"The matrix on the disk is damaged at {place}: {error}") from error
 
     def _block(self, rows: slice, columns: slice) -> Array:
-        """All at once; a thin part of many chunks by a few of them at a time: Zarr decodes as many as it can."""
+        """A block, read at once; where most of its chunks is not wanted, a few chunks at a time.
+
+        Zarr would hold all of them in memory, decoded.
+        """
         chunk = self._chunks or (1, 1)
         first = [part.start // side for part, side in zip((rows, columns), chunk, strict=True)]
         count = [
@@ -223,11 +226,11 @@ class Absent(Stored):
         self._reason = reason
 
     def grain(self, axis: int) -> int:
-        """Any."""
+        """1; nothing is ever read."""
         return 1
 
     def read(self, rows: slice, columns: slice) -> Array:
-        """There is nothing to read."""
+        """Raise a ValueError with the reason why the data is not here."""
         raise ValueError(
             f"The data of this result is not here, and S and refit need it. L is complete. {self._reason}"
         )
@@ -255,7 +258,7 @@ class Stacked(Stored):
         return min(part.best_bytes(axis) for part in self._parts)
 
     def read(self, rows: slice, columns: slice) -> Array:
-        """From every part that the block meets."""
+        """A block, put together from the parts that it meets."""
         wanted = (rows, columns)
         along, across = wanted[self._axis], wanted[1 - self._axis]
         blocks = []

@@ -27,7 +27,7 @@ class Summary:
     infinite: int
     largest: float
     bound: float = inf
-    """Beyond which entries count as this large (:mod:`rankwolf.data.bounded`)."""
+    """Entries beyond this magnitude count as this large (:mod:`rankwolf.data.bounded`)."""
 
 
 @dataclass
@@ -40,7 +40,7 @@ class DataSums(Sums):
     largest: list[float]
 
     def summary(self) -> Summary:
-        """The same as a summary."""
+        """The summary that follows from these sums."""
         return Summary(
             float(np.sqrt(self.squares)), self.observed, self.infinite, max(self.largest, default=0.0)
         )
@@ -83,7 +83,7 @@ class Data(Protocol):
 
     @property
     def summary(self) -> Summary:
-        """The norm of what was observed, among others."""
+        """Norm, counts and largest magnitude of what was observed."""
 
     @property
     def observed_fraction(self) -> float:

@@ -36,11 +36,11 @@ class Workspace:
 
     @property
     def is_limited(self) -> bool:
-        """Whether arrays are counted."""
+        """Whether there is a limit, so that arrays may be in files."""
         return self.most_bytes is not None
 
     def zeros(self, shape: tuple[int, int], dtype: Any) -> Array:
-        """A new array of zeros."""
+        """A new array of zeros, in memory while it fits the limit, else in a file."""
         dtype = np.dtype(dtype)
         size = shape[0] * shape[1] * dtype.itemsize
         if self.most_bytes is None or not size:

@@ -71,7 +71,7 @@ class Archive:
         self._budget.check(self._address, sum(info.file_size for info in infos), stored)
 
     def header(self, name: str) -> Header:
-        """What the header of one array says."""
+        """Shape, order and type of one array, from its header."""
         info = self._info(f"{name}.npy")
         with self._file.open(info) as file:
             return read_header(self._address, file, info.file_size)
@@ -104,13 +104,13 @@ class Archive:
             yield file, header
 
     def word(self, name: str) -> str:
-        """An array that is one piece of text."""
+        """The text in an array of dimension 0."""
         self._check_text(name, self.header(name).nbytes, self._info(f"{name}.npy").compress_size)
         written = self.array(name, 0, "SU").item()
         return written.decode("utf-8") if isinstance(written, bytes) else str(written)
 
     def text(self, name: str) -> str:
-        """A member that is a text file."""
+        """The content of a member that is a text file, in UTF-8."""
         info = self._info(name)
         self._check_text(name, info.file_size, info.compress_size)
         return self._file.read(info).decode("utf-8")
@@ -130,7 +130,7 @@ class Archive:
 
 @contextmanager
 def opened_archive(address: Address, budget: Budget) -> Iterator[Archive]:
-    """The arrays in a zip file."""
+    """The arrays in a zip file, open until the block ends."""
     with zipfile.ZipFile(address.path) as file:
         yield Archive(address, file, budget)
 

@@ -55,7 +55,7 @@ class Budget:
     def check_array(
         self, address: Address, shape: Sequence[int], dtype: np.dtype[Any], stored: int, copied: bool = True
     ) -> None:
-        """A two-dimensional array of real numbers, within the budget."""
+        """Refuse anything but a two-dimensional array of real numbers that is within the budget."""
         check_kind(address, shape, dtype)
         self.check(address, prod(int(side) for side in shape) * dtype.itemsize, stored, copied)
 
@@ -66,14 +66,14 @@ class Budget:
 
 
 def check_kind(address: Address, shape: Sequence[int], dtype: np.dtype[Any]) -> None:
-    """Real numbers in two dimensions."""
+    """Refuse anything but real numbers in two dimensions."""
     if dtype.hasobject or dtype.kind not in REAL_KINDS:
         raise address.bad(f"it must hold real numbers. Its type is {dtype}.")
     check_shape(address, shape)
 
 
 def check_shape(address: Address, shape: Sequence[int]) -> None:
-    """Two dimensions, neither empty."""
+    """Refuse anything but two dimensions, neither of them empty."""
     if len(shape) != 2:
         remedy = " For frames there is 'rankwolf separate'." if len(shape) in (3, 4) else ""
         raise address.bad(f"it must be a matrix, with two dimensions. Its shape is {tuple(shape)}.{remedy}")

@@ -65,7 +65,7 @@ class TableOptions:
 
     @property
     def missing_numbers(self) -> list[float]:
-        """Those of ``missing`` that are numbers."""
+        """The words of ``missing`` that are numbers, as numbers."""
         return [number for word in self.missing if (number := number_of(word, ".")) is not None]
 
 
@@ -122,12 +122,12 @@ def _is_key(name: str) -> bool:
 
 
 def too_wide(address: Address) -> RefusedError:
-    """More columns than anybody has in a table."""
+    """The complaint about a table with more columns than anybody has in one."""
     return address.bad(f"it has more than {MOST_COLUMNS:,} columns. Transpose it, or keep it as .npy or .h5.")
 
 
 def not_numbers(address: Address, name: str, found: str) -> RefusedError:
-    """A column that cannot be part of the matrix."""
+    """The complaint about a column that holds ``found`` and no numbers."""
     return address.bad(
         f"its column {name!r} must hold numbers. It holds {found}. "
         f"Leave it out with --drop {name!r}, or name the rows by it with --index {name!r}; "

@@ -1,4 +1,4 @@
-"""Which file is read how."""
+"""The kinds of files, and the one function that reads a matrix from any of them."""
 
 from __future__ import annotations
 

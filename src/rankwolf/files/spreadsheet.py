@@ -93,6 +93,8 @@ def _declares_a_type(file: IO[bytes]) -> bool:
     with suppress(expat.ExpatError):
         while not found and (piece := file.read(PIECE)):
             parser.Parse(piece, False)
+        if not found:  # newer versions of expat wait with a declaration for what follows it
+            parser.Parse(b"", True)
     return bool(found) and found[0]
 
 

@@ -182,7 +182,7 @@ def index_column(address: Address, names: list[str], row: list[str], wanted: str
 
 @dataclass(frozen=True)
 class _Where:
-    """A column, for complaints."""
+    """Where a column is, for complaints: its file, its name, and how many lines are above its first cell."""
 
     address: Address
     name: str

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class TimeUp(Exception):  # noqa: N818 - a signal, not an error
-    """The time is up."""
+    """Raised when the deadline in force has passed; the loop catches it and returns the best point so far."""
 
 
 class Deadline:
@@ -74,6 +74,7 @@ class Deadline:
         _CURRENT.reset(self._token)
 
 
+PATIENT = "rankwolf-patiently"
 _NONE = Deadline(None)
 _CURRENT: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 
@@ -83,11 +84,17 @@ def current() -> Deadline:
     return _CURRENT.get() or _NONE
 
 
+def some_go_on() -> bool:
+    """Whether calls that outlived their limit are still under way: the end of the process would wait for them."""
+    return any(thread.name == PATIENT for thread in threading.enumerate())
+
+
 def patiently(work: Callable[..., T], *arguments: Any, **options: Any) -> T:
     """``work(*arguments, **options)``, waited for as long as there is time.
 
     For functions of LAPACK and BLAS, which cannot be interrupted: when the time is up, the call goes on alone, on
-    arrays that nobody looks at any more, and its answer is dropped.
+    arrays that nobody looks at any more, and its answer is dropped. A process that ends meanwhile waits for it:
+    OpenBLAS takes its buffers away at the end, and a call that still uses them would crash.
     """
     deadline = current()
     if deadline.left == inf:
@@ -102,7 +109,7 @@ def patiently(work: Callable[..., T], *arguments: Any, **options: Any) -> T:
         except BaseException as error:  # raised again below, in the thread that asked
             failure.append(error)
 
-    thread = threading.Thread(target=call, daemon=True, name="rankwolf-patiently")
+    thread = threading.Thread(target=call, daemon=False, name=PATIENT)
     thread.start()
     thread.join(min(deadline.left, threading.TIMEOUT_MAX))
     if failure:

@@ -33,7 +33,7 @@ def needed(name: str) -> Any:
 
 
 def is_installed(package: str) -> bool:
-    """Without importing it."""
+    """Whether a package can be found; it is not imported."""
     try:
         return find_spec(package) is not None
     except ValueError:  # it was taken out of the list of modules

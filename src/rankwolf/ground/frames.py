@@ -84,7 +84,7 @@ class PandasFrame(Frame):
     columns: Any
 
     def names(self, axis: int) -> Any:
-        """Those of the frame."""
+        """The index (axis 0) or the columns (axis 1) of the frame."""
         return (self.index, self.columns)[axis]
 
     def table(self, values: Array) -> Any:
@@ -99,7 +99,7 @@ class PolarsFrame(Frame):
     columns: tuple[str, ...]
 
     def names(self, axis: int) -> Any:
-        """Of columns only."""
+        """None for rows (axis 0), the columns for axis 1."""
         return self.columns if axis else None
 
     def table(self, values: Array) -> Any:
@@ -143,5 +143,5 @@ class XarrayFrame(Frame):
         return self.table(values).to_pandas()
 
     def to_xarray(self, values: Array) -> Any:
-        """As it came."""
+        """A DataArray with these dimensions and coordinates: the same as ``table``."""
         return self.table(values)

@@ -101,5 +101,5 @@ def _must_rechunk(tall: Any, room: Room, row_bytes: int, transposed: bool) -> Va
 
 
 def first_rows(heights: tuple[int, ...]) -> list[int]:
-    """Where each partition begins."""
+    """The number of the first row of each partition."""
     return [0, *accumulate(heights[:-1])]

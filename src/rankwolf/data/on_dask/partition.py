@@ -245,7 +245,7 @@ class FactorRows:
     """Half of a tall QR: the second array becomes Q of the first; the answer is R."""
 
     def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Any) -> Array:
-        """R has as many rows as the partition, at most as many as there are columns."""
+        """R, with as many rows as the first array has rows or columns, whichever are fewer."""
         arrays[1], triangle = np.linalg.qr(arrays[0].astype(np.float64))
         return triangle
 
@@ -257,5 +257,5 @@ class TurnRows:
     dtype: str
 
     def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Array) -> None:
-        """Overwrite the second array."""
+        """Replace the second array by the product, in ``dtype``."""
         arrays[1] = np.ascontiguousarray(arrays[0] @ part, self.dtype)

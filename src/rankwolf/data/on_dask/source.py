@@ -63,12 +63,12 @@ class RowHandle:
 
     @property
     def nbytes(self) -> int:
-        """On all workers together."""
+        """The bytes of the array on all workers together."""
         return int(self.shape[0] * self.shape[1] * self.dtype.itemsize)
 
     @property
     def spec(self) -> RowSpec:
-        """As an order names it."""
+        """The name, width and type by which an order refers to this array."""
         return RowSpec(self.name, self.shape[1], self.dtype.str)
 
 
@@ -153,7 +153,7 @@ class OnDask(Source):
         return np.concatenate(list(self.read_runs(runs, columns)))
 
     def read_runs(self, runs: list[tuple[int, int]], columns: slice | Array = slice(None)) -> Iterator[Any]:
-        """All of them with one task for each partition."""
+        """Tiles for ranges of rows, brought to the client; one task for each partition fetches all of them."""
         pieces = [
             [(max(start - first, 0), min(stop - first, height)) for start, stop in runs]
             for first, height in zip(self._first, self._heights, strict=True)
@@ -193,14 +193,14 @@ class OnDask(Source):
         return sums
 
     def map(self, function: Callable[..., Array], *rows: Any) -> Any:
-        """On the workers; the width and the type are those of what ``function`` makes of no rows."""
+        """A new array on the workers, ``function`` of the others; a call with no rows tells its width and type."""
         empty = function(*(np.empty((0, array.shape[1]), array.dtype) for array in rows))
         made = self.allocate(empty.shape[1], empty.dtype)
         self._change("map", MapRows(function), (*rows, made))
         return made
 
     def row(self, rows: RowHandle, number: int) -> Array:
-        """From the one partition that has it."""
+        """One row, fetched from the partition that has it."""
         place = int(np.searchsorted(self._first, number, side="right")) - 1
         local = number - self._first[place]
         parts = [slice(local, local + 1)] * len(self._first)
@@ -208,17 +208,17 @@ class OnDask(Source):
         return row
 
     def row_numbers(self) -> Any:
-        """Made on the workers."""
+        """0, 1, 2, … as an array on the workers."""
         numbers = self.allocate(1, np.int64)
         self._change("map", NumberRows(), (numbers,))
         return numbers
 
     def gather(self, rows: Any) -> Array:
-        """Brought to the client."""
+        """The rows as one array, brought to the client."""
         return rows if isinstance(rows, np.ndarray) else self._fetch([rows])[0]
 
     def spread(self, array: Array) -> Any:
-        """Cut up and sent to the workers."""
+        """A handle of the array, which is cut up and sent to the workers."""
         handle = self.allocate(array.shape[1], array.dtype)
         self._change("place", PlaceRows(), (handle,), [(block,) for block in self._cut(array)])
         return handle
@@ -238,7 +238,7 @@ class OnDask(Source):
         return LowRank(turned, s, (vt @ q_right.T).astype(left.dtype, copy=False))
 
     def factors(self, low_rank: LowRank) -> tuple[Any, Array]:
-        """U stays where it is, or goes there."""
+        """(U, V) with L = U Vᵀ; U is a handle, and is sent to the workers if it is not there yet."""
         u: Any = low_rank.u
         here = not isinstance(u, RowHandle)
         return super().factors(LowRank(self.spread(u), low_rank.s, low_rank.vt) if here else low_rank)
@@ -301,13 +301,13 @@ class OnDask(Source):
         places: Sequence[int] | None = None,
         add: bool = False,
     ) -> Any:
-        """An order that changes nothing."""
+        """The answers to an order that changes nothing; with ``add`` their sum."""
         return self._send(Change(label, work, self._order(handles, writes=False), parts), places, add)
 
     def _change(
         self, label: str, work: Work, handles: Sequence[RowHandle], parts: Parts = None, add: bool = False
     ) -> Any:
-        """An order that changes rows, and is remembered."""
+        """The answers to an order that changes rows; it is kept, to make lost rows again."""
         change = Change(label, work, self._order(handles, writes=True), parts)
         answer = self._send(change, None, add)
         self._changes.append(change)
