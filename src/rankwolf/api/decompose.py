@@ -7,19 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from rankwolf.api.rank import at_rank
-from rankwolf.api.settings import check_checkpoint, check_one_form, check_scale, check_settings, choose_solver
+from rankwolf.api.rank import at_rank, check_rank
+from rankwolf.api.settings import (
+    Settings,
+    check_checkpoint,
+    check_scale,
+    check_settings,
+    choose_solver,
+    fixed_problem,
+)
 from rankwolf.api.warm import check_start, make_start
 from rankwolf.data import Source
 from rankwolf.data.open import check_source, open_source
-from rankwolf.ground.complaints import bad, check_choice, check_count, check_number, check_rng, check_size
+from rankwolf.ground.complaints import bad, check_choice, check_number, check_rng, check_size
 from rankwolf.ground.deadline import Deadline
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.problem import NoiseBounded, Penalized, Problem
 from rankwolf.result import Decomposition
 from rankwolf.result.doubts import quietly, warned
 from rankwolf.run.loop import Runner
-from rankwolf.run.progress import Callback
+from rankwolf.run.progress import Callback, Stopping
 from rankwolf.run.watching import Watch
 from rankwolf.solvers import Solver
 from rankwolf.solvers.base import Start
@@ -169,25 +176,14 @@ def decompose(
         callback=callback,
         n_threads=n_threads,
     )
-    wanted = None if rank is None else check_count("rank", rank)
-    if wanted is not None:
-        known = {"problem": problem, "lambdas": lambdas, "radii": radii, "noise": noise}
-        check_one_form("decompose", rank=wanted, **known, delta=None if settings.from_noise else delta)
-        for name, value in {"start": start, "checkpoint": checkpoint}.items():
-            if value is not None:
-                raise ValueError(
-                    f"The '{name}' and 'rank' parameters of decompose do not go together: the way to a rank is "
-                    "walked in one go, from the top of the path."
-                )
-    epsilon, share = settings.epsilon, None if weight is None else check_number("weight", weight)
-    if epsilon is None and weight is not None:
-        raise bad("weight", "given with noise", repr(weight), remedy="Weights of both parts are lambdas=.")
+    wanted = None if rank is None else check_rank(rank, settings, start=start, checkpoint=checkpoint)
+    share = None if weight is None else _check_weight(weight, settings)
     deadline = Deadline(settings.max_seconds)
     check_choice("implicit", implicit, ("missing", "zeros"))
     generator = check_rng(rng)
     limit = None if max_memory is None else check_size("max_memory", max_memory)
     source = open_source(X, observed, settings.threads, implicit, limit, columns=columns)
-    form = settings.form if epsilon is None else NoiseBounded
+    form = settings.form if settings.epsilon is None else NoiseBounded
     solver = choose_solver(method, form, source.kind)
     check_start(start, solver)
     asked = {**settings.asked, "weight": share}
@@ -199,43 +195,49 @@ def decompose(
     watch = Watch(callback, verbose, settings.stopping.tol, "decompose")
     runner = Runner(solver, settings.stopping, generator, deadline, watch.callback)
     if wanted is not None:
-        if wanted >= min(source.shape):
-            raise bad(
-                "rank",
-                f"below min(m, n) = {min(source.shape)}",
-                str(wanted),
-                remedy="L = X is the answer from there on.",
-            )
         return watch.end(at_rank(source, wanted, runner))
-    if (
-        settings.stopping.kind == "gap"
-        and 0.0 < settings.stopping.tol < form.single
-        and source.dtype == np.float32
-    ):
-        source.use_type(np.dtype(np.float64))
-    if saved is not None:
-        saved.check_data(source)
-        problem = saved.problem
-    elif epsilon is not None:
-        problem = noise_bounded(epsilon, share, source)
-    elif settings.given is not None:
-        problem = settings.given
-    elif settings.from_noise:
-        problem = Penalized(*noise_weights(source, generator, deadline))
-    else:
-        problem = Penalized(*paper_weights(source, settings.delta))
-    if epsilon is None:
-        check_scale(problem, source.summary.norm)
-    begin = None if start is None or saved is not None else make_start(start, source, problem, runner)
-    return watch.end(runner.solve(problem, source, begin, kept))
+    _use_double_where_needed(source, settings.stopping, form)
+    chosen = fixed_problem(settings, source, saved)
+    if chosen is None:
+        chosen = _choose_problem(settings, share, source, runner)
+    if settings.epsilon is None:
+        check_scale(chosen, source.summary.norm)
+    begin = None if start is None or saved is not None else make_start(start, source, chosen, runner)
+    return watch.end(runner.solve(chosen, source, begin, kept))
 
 
 # For callers that look at the doubts themselves (:func:`rankwolf.result.doubts.doubts`).
 decompose_quietly = quietly(decompose)
 
 
-def noise_bounded(epsilon: float, weight: float | None, source: Source) -> NoiseBounded:
-    """The problem with bounded noise, if L = S = 0 is not allowed already."""
+def _check_weight(weight: Any, settings: Settings) -> float:
+    """λ of min ‖L‖_* + λ‖S‖₁, which only the problem with bounded noise has."""
+    share = check_number("weight", weight)
+    if settings.epsilon is None:
+        raise bad("weight", "given with noise", repr(weight), remedy="Weights of both parts are lambdas=.")
+    return share
+
+
+def _use_double_where_needed(source: Source, stopping: Stopping, form: type[Problem]) -> None:
+    """Read float32 as float64 where the tolerance is below what single precision can prove of this form."""
+    if stopping.kind == "gap" and 0.0 < stopping.tol < form.single and source.dtype == np.float32:
+        source.use_type(np.dtype(np.float64))
+
+
+def _choose_problem(settings: Settings, weight: float | None, source: Source, runner: Runner) -> Problem:
+    """The problem whose numbers follow from the data: from ε, from the noise, or from δ by the paper's rule."""
+    if settings.epsilon is not None:
+        return _bound_noise(settings.epsilon, weight, source)
+    if settings.from_noise:
+        return Penalized(*noise_weights(source, runner.rng, runner.deadline))
+    return Penalized(*paper_weights(source, settings.delta))
+
+
+def _bound_noise(epsilon: float, weight: float | None, source: Source) -> NoiseBounded:
+    """min ‖L‖_* + λ‖S‖₁ subject to ‖P_Ω(L + S − M)‖_F ≤ ε, where λ is 1/√max(m, n) unless ``weight`` says another.
+
+    An ε with which L = S = 0 is the answer is an error.
+    """
     norm = source.summary.norm
     if epsilon >= norm > 0.0:
         raise bad(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from rankwolf.api.settings import Settings, check_one_form
 from rankwolf.api.walk import FIRST_DELTA, GRID_FACTOR, walk
 from rankwolf.data import Source
+from rankwolf.ground.complaints import bad, check_count
 from rankwolf.ground.deadline import TimeUp
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.problem import Penalized
@@ -30,6 +33,27 @@ class RankSettings:
 SETTINGS = RankSettings()
 
 
+def check_rank(rank: Any, settings: Settings, **others: Any) -> int:
+    """The rank, if nothing else says which problem is meant and none of the ``others`` is given."""
+    wanted = check_count("rank", rank)
+    check_one_form(
+        "decompose",
+        rank=wanted,
+        problem=settings.problem,
+        lambdas=settings.weights,
+        radii=settings.bounds,
+        noise=settings.epsilon,
+        delta=None if settings.from_noise else settings.delta,
+    )
+    for name, value in others.items():
+        if value is not None:
+            raise ValueError(
+                f"The '{name}' and 'rank' parameters of decompose do not go together: the way to a rank is "
+                "walked in one go, from the top of the path."
+            )
+    return wanted
+
+
 def at_rank(source: Source, rank: int, runner: Runner, settings: RankSettings = SETTINGS) -> Decomposition:
     """L of this rank, not shrunk: a convex fit with the weights of the noise, refitted at the rank.
 
@@ -39,6 +63,9 @@ def at_rank(source: Source, rank: int, runner: Runner, settings: RankSettings = 
     (:func:`rankwolf.solvers.refit.extended`). The problem with a given rank is not convex: this is a local answer. When
     the time is up, the convex fit is returned as it is, whatever its rank, with status TIME_LIMIT.
     """
+    if rank >= min(source.shape):
+        rule = f"below min(m, n) = {min(source.shape)}"
+        raise bad("rank", rule, str(rank), remedy="L = X is the answer from there on.")
     deadline = runner.deadline
     rough = replace(runner, stopping=replace(runner.stopping, kind="gap", tol=settings.tol))
     fit = _convex_fit(source, rank, rough, settings.levels)

@@ -15,7 +15,14 @@ from rankwolf.api.measured_weights import (
     weights_for_misfit,
     weights_for_noise,
 )
-from rankwolf.api.settings import Settings, check_checkpoint, check_scale, check_settings, choose_solver
+from rankwolf.api.settings import (
+    Settings,
+    check_checkpoint,
+    check_scale,
+    check_settings,
+    choose_solver,
+    fixed_problem,
+)
 from rankwolf.data.measurements import Measurements
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad, check_choice, check_number, check_rng, check_size
@@ -161,10 +168,7 @@ def recover(
     operator = as_sensing(sensing, shape)
     solver = choose_solver(method, settings.form, "measurements", "recover")
     series = operator.sparsifies and settings.given is None
-    to_the_end_of_path = isinstance(solver, PrimalDual) and _ends_with_path(stop, tol, start, series)
-    if stop == "path" and not to_the_end_of_path:
-        rule = "'gap' or 'paper' for this method"
-        raise bad("stop", rule, repr(stop), "recover", "'primal-dual' has a path.")
+    to_the_end_of_path = _ends_with_path(solver, stop, tol, start, series)
     if to_the_end_of_path and not isinstance(method, Solver):
         solver = TO_THE_END_OF_PATH
     stopping = replace(settings.stopping, kind="path") if to_the_end_of_path else settings.stopping
@@ -181,24 +185,24 @@ def recover(
     kept = check_checkpoint(checkpoint, checkpoint_every, resume, solver, asked)
     data = Measurements(b, operator, norm, settings.threads, dtype, limit)
     begin = None if start is None else _check_start(start, data)
-    sigma: float | None = None
-    if kept is not None and kept.saved is not None:
-        kept.saved.check_data(data)
-        problem = kept.saved.problem
-    elif settings.given is not None:
-        problem = settings.given
-    else:
+    chosen, sigma = fixed_problem(settings, data, None if kept is None else kept.saved), None
+    if chosen is None:
         weights, sigma = _choose_weights(settings, data, generator, deadline, to_the_end_of_path)
-        problem = Penalized(*weights)
-    check_scale(problem, data.summary.norm, data.norm, where="recover")
+        chosen = Penalized(*weights)
+    check_scale(chosen, data.summary.norm, data.norm, where="recover")
     watch = Watch(callback, verbose, stopping.tol, "recover")
     runner = Runner(solver, stopping, generator, deadline, watch.callback)
-    fit = watch.end(runner.solve(problem, data, begin, kept))
+    fit = watch.end(runner.solve(chosen, data, begin, kept))
     return fit if sigma is None else replace(fit, noise_scale=sigma)
 
 
-def _ends_with_path(stop: str, tol: Any, start: Any, rule_for_series: bool) -> bool:
-    """Whether ``stop`` is, or means, "path"."""
+def _ends_with_path(solver: Solver[Any, Any], stop: str, tol: Any, start: Any, rule_for_series: bool) -> bool:
+    """Whether ``stop`` is, or means, "path", for a solver that has one."""
+    if not isinstance(solver, PrimalDual):
+        if stop == "path":
+            rule = "'gap' or 'paper' for this method"
+            raise bad("stop", rule, repr(stop), "recover", "'primal-dual' has a path.")
+        return False
     if stop == "auto":
         return rule_for_series and tol is None and start is None
     if stop == "path" and not (tol is None and start is None):

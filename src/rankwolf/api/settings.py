@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rankwolf.data import Data
 from rankwolf.ground.complaints import (
     bad,
     check_choice,
@@ -17,7 +18,7 @@ from rankwolf.ground.complaints import (
     check_threads,
 )
 from rankwolf.problem import Constrained, Penalized, Problem
-from rankwolf.run.checkpoint import Checkpoint
+from rankwolf.run.checkpoint import Checkpoint, Saved
 from rankwolf.run.checkpoint import read as read_checkpoint
 from rankwolf.run.progress import Stopping
 from rankwolf.solvers import SOLVERS, Solver
@@ -205,6 +206,14 @@ def choose_solver(
             f"These do: {', '.join(map(repr, fitting))}."
         )
     return solver
+
+
+def fixed_problem(settings: Settings, data: Data, saved: Saved | None) -> Problem | None:
+    """The problem of a checkpoint, which must be of this data; else the one given; None where the data decides."""
+    if saved is not None:
+        saved.check_data(data)
+        return saved.problem
+    return settings.given
 
 
 def check_scale(
