@@ -83,7 +83,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
         with _ONE_AT_A_TIME:
-            found = import_module(f"{home}.{name}") if name in _MODULES else getattr(import_module(home), name)
+            found = (
+                import_module(f"{home}.{name}") if name in _MODULES else getattr(import_module(home), name)
+            )
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "sklearn":
             raise
