@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,26 +18,13 @@ from rankwolf.report.solving import solve_charts, solve_facts, status_warning
 
 if TYPE_CHECKING:
     from rankwolf.result.decomposition import Decomposition
+    from rankwolf.video.drawing import Pictures
 
 
 PANELS = ("observed", "background", "foreground", "mask")
 # Of a long video, 48 to 96 frames are on the page; wide pictures are made about 420 pixels wide.
 MOST_FRAMES, MOST_WIDTH = 96, 420
 STRIP = 12
-
-
-class Separated(Protocol):
-    """One separated frame as pictures: uint8, and bool for the mask."""
-
-    number: int
-    observed: Array
-    background: Array
-    foreground: Array
-    mask: Array
-
-    @property
-    def activity(self) -> float:
-        """The share of the picture that moves."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +49,10 @@ class Album:
     def __init__(self) -> None:
         self.window = 0
         self._shots: list[Shot] = []
-        self._best: Separated | None = None
+        self._best: Pictures | None = None
         self._seen = 0
 
-    def visit(self, frame: Separated, total: int | None = None) -> None:
+    def visit(self, frame: Pictures, total: int | None = None) -> None:
         """Look at the next of ``total`` frames; it is kept if more moves in it than in the others of its window."""
         if not self.window:
             self.window = -(-(total or 1) // MOST_FRAMES)
@@ -94,7 +81,7 @@ class Album:
         self.window *= 2
 
 
-def take_shot(frame: Separated) -> Shot:
+def take_shot(frame: Pictures) -> Shot:
     """A frame's four pictures, shrunk for the page, and its largest object."""
     small = {panel: shrink(getattr(frame, panel)) for panel in PANELS}
     pictures = {panel: figures.picture(picture) for panel, picture in small.items()}
