@@ -9,41 +9,25 @@ that is beyond |L| + λ_S; S is computed from the entries as they are.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from rankwolf.data.tasks import Sums, Task
+from rankwolf.data.tasks import Around, S, Sums, Task
 from rankwolf.ground.arrays import Array
 
-S = TypeVar("S", bound=Sums)
 
-
-class Bounded(Task[S]):
+class Bounded(Around[S]):
     """Another task, to which entries beyond ±``bound`` are shown as ±``bound``."""
 
     def __init__(self, task: Task[S], bound: float) -> None:
-        self.task, self.bound = task, bound
-        self.depth, self.reads_data = task.depth, task.reads_data
-        self.writes_rows, self.large_sums = task.writes_rows, task.large_sums
-
-    @property
-    def label(self) -> str:
-        """The label of the task."""
-        return self.task.label
-
-    def start(self) -> S:
-        """The task's sums with nothing added yet."""
-        return self.task.start()
+        super().__init__(task)
+        self.bound = bound
 
     def visit(self, sums: S, tile: Array, *rows: Array) -> None:
         """Bound the tile; it is copied only where something is out of scale."""
         self.task.visit(sums, bounded(tile, self.bound), *rows)
-
-    def close(self, sums: S) -> None:
-        """Let the task close its sums."""
-        self.task.close(sums)
 
 
 def bounded(tile: Any, bound: float) -> Any:

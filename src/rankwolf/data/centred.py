@@ -15,7 +15,7 @@ import numpy as np
 from rankwolf.data.in_memory import InMemory
 from rankwolf.data.source import Source
 from rankwolf.data.sparse import SparseObserved
-from rankwolf.data.tasks import S, Task
+from rankwolf.data.tasks import Around, S, Task
 from rankwolf.data.tiles import is_sparse, row_numbers, with_entries
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.low_rank import LowRank
@@ -63,7 +63,7 @@ def _along(source: Source, *lines: Array | None) -> list[Any]:
     return [None if line is None else line.astype(source.dtype)[turned] for line in lines]
 
 
-class InUnits(Task[S]):
+class InUnits(Around[S]):
     """Another task, which is shown tiles in other units.
 
     Where the tiles lie as the user's matrix does, the units (centre and scale) are rows and travel with the task. Where
@@ -71,27 +71,14 @@ class InUnits(Task[S]):
     """
 
     def __init__(self, task: Task[S], units: list[Any], aligned: int) -> None:
-        self.task, self.units, self.aligned = task, units, aligned
-        self.depth, self.large_sums, self.writes_rows = task.depth, task.large_sums, task.writes_rows
-
-    @property
-    def label(self) -> str:
-        """The label of the other task."""
-        return self.task.label
-
-    def start(self) -> S:
-        """The other task's sums with nothing added yet."""
-        return self.task.start()
+        super().__init__(task)
+        self.units, self.aligned = units, aligned
 
     def visit(self, sums: S, tile: Any, *rows: Array) -> None:
         """Show the tile to the other task, in the new units."""
         end = len(rows) - self.aligned
         units = [*rows[end:], *self.units]
         self.task.visit(sums, in_units(tile, units[0], units[1]), *rows[:end])
-
-    def close(self, sums: S) -> None:
-        """Let the other task close its sums."""
-        self.task.close(sums)
 
 
 class Centred(Source):

@@ -73,6 +73,28 @@ class Task(ABC, Generic[S]):
         """Called once after the last tile of a group, for a task that gathers tiles before it works on them."""
 
 
+class Around(Task[S]):
+    """A task that changes what another one is shown: a subclass says in ``visit`` how."""
+
+    def __init__(self, task: Task[S]) -> None:
+        self.task = task
+        self.depth, self.reads_data = task.depth, task.reads_data
+        self.writes_rows, self.large_sums = task.writes_rows, task.large_sums
+
+    @property
+    def label(self) -> str:
+        """The label of the other task."""
+        return self.task.label
+
+    def start(self) -> S:
+        """The other task's sums with nothing added yet."""
+        return self.task.start()
+
+    def close(self, sums: S) -> None:
+        """Let the other task close its sums."""
+        self.task.close(sums)
+
+
 def size_of(value: Any) -> int:
     """Bytes of the arrays in a tree of containers, sums and tasks, and a little for everything else."""
     if isinstance(value, np.ndarray):
