@@ -179,37 +179,30 @@ class Decomposition:
         weight = self.lambdas[0] if self.lambdas else 0.0
         found = refit(source, source.as_solver_sees(self.low_rank), weight, keep_rank=keep_rank)
         low_rank = source.as_user_sees(found.low_rank)
-        return replace(
-            self,
-            low_rank=low_rank,
-            sparse=sparse_part_of(source, low_rank, found.limit, found.outliers, shrinks=False),
-            objective=0.5 * found.misfit_squared,
-            gap=inf,
-            relative_gap=inf,
-            gap_is_proved=False,
-            status=Status.REFITTED,
-            passes=source.passes,
-            seconds=self.seconds + time.perf_counter() - started,
-            noise_scale=found.sigma,
-            residual=found.misfit_squared**0.5,
-        )
+        sparse = sparse_part_of(source, low_rank, found.limit, found.outliers, shrinks=False)
+        fit = replace(self, low_rank=low_rank, sparse=sparse, noise_scale=found.sigma)
+        return fit._refitted(found.misfit_squared, source.passes, started)
 
     def _refit_measured(self, data: Measurements, started: float) -> Decomposition:
         sparse = np.asarray(self.sparse).astype(data.dtype, copy=False)
         found = refit_measured(data, self.low_rank, sparse, self.noise_scale)
+        sigma = self.noise_scale if found.sigma is None else found.sigma
+        stored = StoredSparse(scipy.sparse.csr_array(found.sparse))
+        fit = replace(self, low_rank=found.low_rank, sparse=stored, noise_scale=sigma)
+        return fit._refitted(found.misfit_squared, data.passes, started)
+
+    def _refitted(self, misfit_squared: float, passes: int, started: float) -> Decomposition:
+        """This result with the numbers of a refit that began at ``started``: nothing is certified any more."""
         return replace(
             self,
-            low_rank=found.low_rank,
-            sparse=StoredSparse(scipy.sparse.csr_array(found.sparse)),
-            objective=0.5 * found.misfit_squared,
+            objective=0.5 * misfit_squared,
             gap=inf,
             relative_gap=inf,
             gap_is_proved=False,
             status=Status.REFITTED,
-            passes=data.passes,
+            passes=passes,
             seconds=self.seconds + time.perf_counter() - started,
-            noise_scale=self.noise_scale if found.sigma is None else found.sigma,
-            residual=found.misfit_squared**0.5,
+            residual=misfit_squared**0.5,
         )
 
     @property
