@@ -16,7 +16,7 @@ from pathlib import Path
 
 QUESTIONS = ("paper", "speed", "scale", "quality", "faults")
 # Modules that others share, and that measure nothing themselves.
-SHARED = {"cases", "children", "tables", "__init__", "__main__"}
+SHARED = {"cases", "children", "survival", "tables", "__init__", "__main__"}
 QUICK_MINUTES = 18.0
 # What matters most comes first, in case time runs out.
 QUICK = ("agreement", "memory", "against_the_limit", "time_to_objective", "scaling", "time_to_gap", "peers")

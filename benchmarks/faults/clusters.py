@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import random
@@ -29,10 +28,10 @@ from distributed import Client, LocalCluster
 
 import rankwolf as rw
 from benchmarks.faults.dask_killed import matrix, solve, worker_processes
+from benchmarks.faults.survival import Row, tell, tries_and_seed
 
 AGREEMENT = 1e-10
 ROWS, COLUMNS = 12_000, 200
-Row = tuple[str, int, int, str]
 
 
 def kill(process: int) -> None:
@@ -183,17 +182,10 @@ def survive(tries: int, seed: int) -> Iterator[Row]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tries", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
+    options = tries_and_seed(__doc__)
     # What Dask says about its own dying processes is expected here.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    rows = []
-    for row in survive(options.tries, options.seed):
-        rows.append(row)
-        print(f"{row[0]}: {row[2]} of {row[1]} {row[3]}", flush=True)
-    raise SystemExit(0 if all(tries == good for _, tries, good, _ in rows) else 1)
+    tell(survive(options.tries, options.seed))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import subprocess
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.faults.children import command, make_in_child, run_child, warm_up
+from benchmarks.faults.survival import Row, tell, tries_and_seed
 
 TABLES = ("npy", "npz", "mat", "mat73", "csv", "tsv", "parquet", "hdf5", "zarr")
 PICTURES = ("mp4", "ffv1", "png")
@@ -88,7 +88,7 @@ def _write(x: Path, out: Path, method: str) -> int:
     return 0
 
 
-def survive(folder: Path, tries: int, seed: int) -> Iterator[tuple[str, int, int, str]]:
+def survive(folder: Path, tries: int, seed: int) -> Iterator[Row]:
     """(row, tries, survivals, what went wrong first). Survived: one line that names the disk's place, nothing left."""
     make_in_child(make_inputs, folder)
     rng = random.Random(seed)
@@ -112,17 +112,10 @@ def survive(folder: Path, tries: int, seed: int) -> Iterator[tuple[str, int, int
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tries", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
+    options = tries_and_seed(__doc__)
     warm_up()
     with tempfile.TemporaryDirectory() as name:
-        rows = []
-        for row in survive(Path(name), options.tries, options.seed):
-            rows.append(row)
-            print(f"{row[0]}: {row[2]} of {row[1]} {row[3]}", flush=True)
-    raise SystemExit(0 if all(tries == good for _, tries, good, _ in rows) else 1)
+        tell(survive(Path(name), options.tries, options.seed))
 
 
 if __name__ == "__main__":

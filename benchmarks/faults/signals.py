@@ -8,7 +8,6 @@ anybody to answer, a process ends by the signal without a word, and that is righ
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import shutil
@@ -22,6 +21,7 @@ from pathlib import Path
 
 from benchmarks.faults.children import command, make_in_child, run_child, warm_up
 from benchmarks.faults.full_disks import make_inputs
+from benchmarks.faults.survival import Row, tell, tries_and_seed
 
 LONGEST = 120.0
 NUMBERS = (signal.SIGINT, signal.SIGTERM)
@@ -40,7 +40,7 @@ def actions(folder: Path) -> dict[str, Callable[[], int]]:
     }
 
 
-def survive(folder: Path, tries: int, seed: int) -> Iterator[tuple[str, int, int, str]]:
+def survive(folder: Path, tries: int, seed: int) -> Iterator[Row]:
     """(row, tries, survivals, what went wrong first)."""
     make_in_child(make_inputs, folder)
     rng = random.Random(seed)
@@ -108,17 +108,10 @@ def _clear(folder: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tries", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
+    options = tries_and_seed(__doc__)
     warm_up()
     with tempfile.TemporaryDirectory() as name:
-        rows = []
-        for row in survive(Path(name), options.tries, options.seed):
-            rows.append(row)
-            print(f"{row[0]}: {row[2]} of {row[1]} {row[3]}", flush=True)
-    raise SystemExit(0 if all(tries == good for _, tries, good, _ in rows) else 1)
+        tell(survive(Path(name), options.tries, options.seed))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -36,8 +36,10 @@ from rankwolf.solvers import refit as refitting
 from rankwolf.weights import descent, edge, noise
 
 NONE = "as it is"
+OfSettings = tuple[tuple[str, float, float], ...]
+OfModules = tuple[tuple[tuple[Any, ...], str, float, float], ...]
 # Of the settings classes, and of modules, each with the modules that have its name: (name, smaller, larger).
-OF_DESCENT: tuple[tuple[str, float, float], ...] = (
+OF_DESCENT: OfSettings = (
     ("least_noise", 3e-4, 3e-3),
     ("most_rank", 0.35, 0.65),
     ("hidden", 0.05, 0.2),
@@ -47,7 +49,7 @@ OF_DESCENT: tuple[tuple[str, float, float], ...] = (
     ("fall", 0.5, 0.85),
     ("settled", 0.01, 0.1),
 )
-OF_NOISE: tuple[tuple[tuple[Any, ...], str, float, float], ...] = (
+OF_NOISE: OfModules = (
     ((noise, descent), "LIMIT_IN_SIGMAS", 1.5, 2.5),
     ((noise,), "MOST_OUTLIERS", 0.25, 0.45),
     ((noise,), "MOST_FREEDOM", 0.6, 0.85),
@@ -55,14 +57,14 @@ OF_NOISE: tuple[tuple[tuple[Any, ...], str, float, float], ...] = (
     ((edge,), "CERTAINTY", 1.0, 3.0),
     ((edge,), "MOST_QUANTILE", 0.94, 0.99),
 )
-OF_REFIT: tuple[tuple[str, float, float], ...] = (
+OF_REFIT: OfSettings = (
     ("settled", 0.005, 0.05),
     ("patience", 3, 10),
     ("fall", 0.3, 0.7),
     ("drifts", 5.0, 20.0),
     ("few_entries", 10.0, 40.0),
 )
-OF_TRIMMING: tuple[tuple[tuple[Any, ...], str, float, float], ...] = (
+OF_TRIMMING: OfModules = (
     ((refitting,), "MOST_SCALE", 5.0, 20.0),
     ((trimmed,), "USUAL_ENTRIES", 10.0, 40.0),
     ((trimmed,), "HUBER", 0.4, 0.8),
@@ -77,8 +79,18 @@ def changed(modules: tuple[Any, ...], name: str, value: float) -> Iterator[None]
         yield
 
 
-def with_value(settings: Any, name: str, value: float) -> Any:
-    return replace(settings, **{name: value})
+def errors_with(
+    error: Callable[..., float], settings: Any, of_settings: OfSettings, of_modules: OfModules
+) -> Iterator[tuple[str, float]]:
+    """The error with the constants as they are, then with each of them smaller and larger."""
+    yield NONE, error()
+    for name, *values in of_settings:
+        for value in values:
+            yield f"{name} = {value:g}", error(replace(settings, **{name: value}))
+    for modules, name, *others in of_modules:
+        for value in others:
+            with changed(modules, name, value):
+                yield f"{name} = {value:g}", error()
 
 
 def of_auto(case: Case, settings: descent.DescentSettings = descent.SETTINGS) -> tuple[rw.Decomposition, Any]:
@@ -91,14 +103,7 @@ def errors_of_auto(case: Case) -> Iterator[tuple[str, float]]:
     def error(settings: descent.DescentSettings = descent.SETTINGS) -> float:
         return case.error(np.asarray(of_auto(case, settings)[0].low_rank))
 
-    yield NONE, error()
-    for name, *values in OF_DESCENT:
-        for value in values:
-            yield f"{name} = {value:g}", error(with_value(descent.SETTINGS, name, value))
-    for modules, name, *others in OF_NOISE:
-        for value in others:
-            with changed(modules, name, value):
-                yield f"{name} = {value:g}", error()
+    return errors_with(error, descent.SETTINGS, OF_DESCENT, OF_NOISE)
 
 
 def errors_of_refit(case: Case) -> Iterator[tuple[str, float]]:
@@ -110,14 +115,7 @@ def errors_of_refit(case: Case) -> Iterator[tuple[str, float]]:
         found = refitting.refit(source, low_rank, weight, settings)
         return case.error(np.asarray(source.as_user_sees(found.low_rank)))
 
-    yield NONE, error()
-    for name, *values in OF_REFIT:
-        for value in values:
-            yield f"{name} = {value:g}", error(with_value(refitting.DEFAULT, name, value))
-    for modules, name, *others in OF_TRIMMING:
-        for value in others:
-            with changed(modules, name, value):
-                yield f"{name} = {value:g}", error()
+    return errors_with(error, refitting.DEFAULT, OF_REFIT, OF_TRIMMING)
 
 
 def main() -> None:
