@@ -211,7 +211,8 @@ def describe_tile(tile: np.ndarray) -> tuple[float, int]:
             # Counted in float64, as the rest is, so that one kind of vector holds both.
             missing += 0.0 if seen else 1.0
             total += x * x
-    return total, tile.size - int(missing)
+    # An int for Python; Numba compiles int() as one more function, which the first call would wait for.
+    return total, tile.size - np.int64(missing)  # type: ignore[return-value]
 
 
 @compiled

@@ -26,7 +26,6 @@ from rankwolf.data.bounded import FindScale
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.deadline import Deadline
 from rankwolf.ground.momentum import Momentum
-from rankwolf.passes.coefficients import fit_rows
 from rankwolf.weights.noise import (
     LIMIT_IN_SIGMAS,
     Noise,
@@ -66,6 +65,8 @@ class DescentSettings:
     """In a step, σ becomes at most this factor smaller, so that L can follow."""
     settled: float = 0.03
     """A rung ends when a step moves L by less than this share of the error that the noise leaves in L in any case."""
+    predicted: float = 0.003
+    """A prediction ends when a step moves it by less than this share of that error: rungs are told apart by less."""
     measured_entries: int = 20_000
     """σ is measured on about this many entries in every step, and on all of them at the end."""
 
@@ -209,7 +210,7 @@ class Ladder:
         observed = int(np.count_nonzero(where))
         freedom = freedom_of(right.shape[1], self.data.shape, observed)
         places = np.flatnonzero(where)[:: max(1, observed // self.settings.measured_entries)]
-        error = self.settings.settled * (freedom * observed) ** 0.5
+        error = self.settings.settled * self._error_of_fit(right, where)
         for _ in range(self.settings.steps):
             residual = np.where(where, self.data - point, 0.0)
             measured = measure(residual.ravel()[places], freedom, self.least).sigma
@@ -218,28 +219,39 @@ class Ladder:
             left = np.linalg.qr(target @ right)[0]
             right = np.linalg.qr(target.T @ left)[0]
             last, low_rank = low_rank, (target @ right) @ right.T
-            step = low_rank - point
-            if float(np.sum(step * (low_rank - last))) < 0.0:  # the momentum points uphill
-                momentum = Momentum()
-            momentum = momentum.next()
-            point = low_rank + min(momentum.factor, 0.9) * (low_rank - last)
-            still = float(np.linalg.norm(step)) <= error * sigma and abs(sigma - measured) <= 0.05 * measured
+            length = float(np.linalg.norm(low_rank - point))
+            momentum, point = _pushed(momentum, point, last, low_rank)
+            still = length <= error * sigma and abs(sigma - measured) <= 0.05 * measured
             if still or self.deadline.passed:
                 break
         return Rung(low_rank, right, sigma)
+
+    def _error_of_fit(self, right: Array, where: Array) -> float:
+        """The error that the noise leaves in L, in units of σ: the root of the number of free parameters."""
+        observed = int(np.count_nonzero(where))
+        return float((freedom_of(right.shape[1], self.data.shape, observed) * observed) ** 0.5)
 
     def _prediction_errors(self, rung: Rung) -> Array:
         """|M − prediction| on the hidden entries, each predicted from the shown entries of its row.
 
         The coefficients of a row are robust, and drawn to zero as far as their spread over all rows says: with few
-        columns a prediction by plain least squares would be worse than none.
+        columns a prediction by plain least squares would be worse than none. They are found as L was, with V and σ as
+        they are.
         """
-        m = self.data.shape[0]
-        sizes = np.linalg.norm(rung.low_rank @ rung.right, axis=0) / m**0.5
-        right = rung.right * sizes
-        rows = np.where(self.shown, self.data, np.nan)
-        scores = fit_rows(rows, right, rung.sigma**2, LIMIT_IN_SIGMAS * rung.sigma, tol=1e-3, max_iter=10)
-        return np.asarray(np.abs(self.data - scores @ right.T)[self.hidden])
+        predicted = point = rung.low_rank
+        right, sigma, momentum = rung.right, rung.sigma, Momentum()
+        sizes = np.linalg.norm(rung.low_rank @ right, axis=0) / self.data.shape[0] ** 0.5
+        kept = (sizes / np.hypot(sizes, sigma)) ** 2
+        error = self.settings.predicted * self._error_of_fit(right, self.shown)
+        for _ in range(self.settings.steps):
+            residual = np.where(self.shown, self.data - point, 0.0)
+            target = point + np.clip(residual, -LIMIT_IN_SIGMAS * sigma, LIMIT_IN_SIGMAS * sigma)
+            last, predicted = predicted, (target @ right * kept) @ right.T
+            length = float(np.linalg.norm(predicted - point))
+            momentum, point = _pushed(momentum, point, last, predicted)
+            if length <= error * sigma or self.deadline.passed:
+                break
+        return np.asarray(np.abs(self.data - predicted)[self.hidden])
 
     def _is_worse(self, errors: Array, than: Array) -> bool:
         """Whether these errors are larger by more than chance; outliers among the hidden entries count little."""
@@ -249,3 +261,14 @@ class Ladder:
         loss = np.minimum(errors, limit) - np.minimum(than, limit)
         chance = float(np.std(loss)) / errors.size**0.5
         return bool(np.mean(loss) > self.settings.standard_errors * chance)
+
+
+def _pushed(momentum: Momentum, point: Array, last: Array, low_rank: Array) -> tuple[Momentum, Array]:
+    """Where the next step begins: beyond ``low_rank``, in the direction from ``last``, the L before.
+
+    The step from ``point`` led to ``low_rank``; where the momentum pointed uphill, it begins anew.
+    """
+    if float(np.sum((low_rank - point) * (low_rank - last))) < 0.0:
+        momentum = Momentum()
+    momentum = momentum.next()
+    return momentum, low_rank + min(momentum.factor, 0.9) * (low_rank - last)
