@@ -84,8 +84,8 @@ def decompose(
         (ratings), and everything costs what is stored. ``"zeros"``: they are zeros like any other number (counts);
         tiles are made dense one at a time, so time is that of a dense matrix and memory is not.
     columns : {"all", "numeric"} or list of names
-        Of a table. ``"all"``: a column of dates, durations or words is an error that names it; ``"numeric"`` leaves
-        such columns out.
+        Which columns of a table. ``"all"``: a column of dates, durations or words is an error that names it;
+        ``"numeric"`` leaves such columns out.
     lambdas : (λ_L, λ_S), optional
         The weights themselves. Larger λ_L: lower rank; larger λ_S: fewer entries in S.
     delta : "auto" or float
@@ -102,13 +102,13 @@ def decompose(
         principal component pursuit: L + S = M on Ω up to rounding. Where the data is a low-rank and a sparse matrix,
         and theory allows it, L is recovered to the last digits at the default ``tol`` already.
     weight : λ, optional
-        Of that problem. Default: 1/√max(m, n).
+        λ of the problem that ``noise`` defines. Default: 1/√max(m, n).
     rank : int, optional
         L of this rank, not shrunk: a convex fit with the weights of the noise, its weakest directions left out or the
-        strongest of its residual added, then :meth:`Decomposition.refit`. No convex problem, so a local answer without
-        a gap. By the hybrid, without checkpoints.
+        strongest of its residual added, then :meth:`Decomposition.refit`. This problem is not convex: the answer is a
+        local one, without a gap. No checkpoints are kept.
     problem : rankwolf.problem.Problem, optional
-        Any form of the problem, made beforehand, in place of the parameters above: one of your own, say.
+        A form of the problem that was made beforehand, such as one of your own, in place of the parameters above.
     method : str or Solver
         ``"hybrid"`` for every form; ``"fw-t"`` for weights, ``"fw-p"`` for radii, ``"fw"``, ``"ista"`` and ``"fista"``
         for both; ``"als"`` for a sparse matrix of observed entries, with weights; ``"auto"`` picks.
@@ -118,7 +118,7 @@ def decompose(
         by at most ``tol``, relatively, in five iterations in a row.
     start : Decomposition, optional
         An earlier result, of the same matrix or of its first rows: the run goes on from its L, which saves most of the
-        passes where little has changed. Its weights may have been others. For ``"hybrid"`` and ``"als"``.
+        passes where little has changed. Its weights may differ from those of this run. For ``"hybrid"`` and ``"als"``.
     max_iter, max_seconds : int, float
         Limits; the result says whether one of them ended the run. The time is kept to within a pass over the data or
         two seconds, from the call to the return.
@@ -132,10 +132,9 @@ def decompose(
         Default: every core that this process may use.
     max_memory : int or str, optional
         What the process may take, in bytes or as ``"2GB"``, for data on the disk; arrays that a method keeps beside the
-        data go to files in TMPDIR when they would not fit. For an array in memory it limits those.
-
+        data go to files in TMPDIR when they would not fit. For an array in memory it limits only these arrays.
     checkpoint : path, optional
-        A file in which the run is kept, replaced in one step every so often and at the end. See
+        A file that holds the state of the run. It is replaced in one step, from time to time and at the end. See
         :mod:`rankwolf.run.checkpoint`.
     checkpoint_every : int or str
         How often: a whole number of passes, or a time such as ``"90s"`` or ``"10min"``.

@@ -17,7 +17,7 @@ from rankwolf.weights.paper import paper_weights
 
 # The noise of b below this share of its root mean square is taken as that share: weights of zero define no problem.
 LEAST_NOISE = 1e-3
-# σ has settled when a round lowers it by less than this share; the misfit is met when it is as near to ε.
+# σ has settled when a round lowers it by less than this share; the misfit is met when it is within this share of ε.
 SETTLED, MET = 0.03, 0.01
 MOST_ROUNDS = 20
 # ρ below which λ_S falls no further.
@@ -29,12 +29,12 @@ Solve = Callable[[Penalized, Decomposition | None], Decomposition]
 def default_weights(data: Measurements, delta: float) -> tuple[float, float]:
     """λ_L = δρ‖A‖‖b‖ and λ_S = δ·max(ρ, 0.4)·‖A‖‖b‖/√max(m, n), with ρ = p/(mn).
 
-    λ_L is the paper's. Its λ_S, with √ρ in the place of max(ρ, 0.4), fails where a third to a half of the entries'
-    number is measured; λ_L/λ_S = √max(m, n) is the ratio of the theory for random subspaces (Wright, Ganesh, Min, Ma,
+    λ_L is the paper's. Its λ_S, with √ρ in the place of max(ρ, 0.4), fails where p is a third to a half of mn;
+    λ_L/λ_S = √max(m, n) is the ratio of the theory for random subspaces (Wright, Ganesh, Min, Ma,
     2013). With far fewer measurements that ratio puts aliasing into S, and λ_S stays what it is at ρ = 0.4.
 
-    The gradient A*r scales with ‖A‖·‖b‖, and so has what bounds it: the problem for (cA, cb) is then that for (A, b)
-    with the objective times c², and has the same solution.
+    The gradient A*r scales with ‖A‖·‖b‖, and so do the weights that bound it. The problem for (cA, cb) is therefore
+    that for (A, b) with the objective times c², and has the same solution.
     """
     lambda_L = data.norm * paper_weights(data, delta)[0]
     fraction = data.observed_fraction
@@ -80,7 +80,7 @@ def weights_by_descent(
     """Weights from the noise that the data has, and σ: ``delta="auto"``.
 
     From a σ that is too large: solve with the weights that belong to it, take the root mean square of b − A[L + S] as
-    the next, until it stays. Shrinkage leaves some of L and S in the residual, so that σ is rather too large than too
+    the next, until it stays. Shrinkage leaves some of L and S in the residual, so σ tends to be too large, not too
     small. Cost: a few short runs, each from the end of the last.
     """
     size = data.b.size**0.5
@@ -120,7 +120,7 @@ def weights_for_misfit(
 
 
 def _secant(known: list[tuple[float, float]]) -> float:
-    """Where the line through the last two points is 0; a slope of 1 from the first."""
+    """Where the line through the last two points is 0; from a single point, where a line of slope 1 is."""
     (x, y), slope = known[-1], 1.0
     if len(known) > 1 and known[-2][0] != x:
         slope = float(np.clip((y - known[-2][1]) / (x - known[-2][0]), 0.2, 2.0))

@@ -31,8 +31,8 @@ COLUMNS = ("delta", "rank", "residual", "nonzeros", "nuclear_norm", "relative_ga
 class PathPoint:
     """One δ: how large the parts are there, and how far from the optimum at most.
 
-    ``residual`` is ‖P_Ω(L + S − M)‖_F/‖P_Ω M‖_F, ``share`` that of the observed entries that are in S, ``passes`` what
-    the point cost after the one before it. ``start`` is V of its L, for a run that goes on from here.
+    ``residual`` is ‖P_Ω(L + S − M)‖_F/‖P_Ω M‖_F, ``share`` the share of the observed entries that is in S,
+    ``passes`` what the point cost after the one before it. ``start`` is V of its L, for a run that goes on from here.
 
     >>> import numpy as np, rankwolf as rw
     >>> point = rw.path(np.outer(np.arange(1.0, 41.0), np.ones(35)), deltas=[0.1], rng=0).points[0]
@@ -181,7 +181,7 @@ def path(
         The certified relative gap at each point.
     max_rank : int, optional
         The path ends at the first point with a higher rank. Default: a third of min(m, n), where the matrix is larger
-        than 30 on both sides: what is below has no low-rank part.
+        than 30 on both sides: an L of higher rank says nothing about structure.
     max_seconds : float, optional
         For the whole path; it ends where the time is up, after one point at least.
 
@@ -239,7 +239,7 @@ def path(
 
 
 def check_grid(deltas: Any, where: str) -> Array:
-    """Positive numbers, at least one, falling."""
+    """``deltas`` as an array of positive numbers, each once, the largest first; a ValueError for anything else."""
     try:
         listed = list(deltas)
     except TypeError:

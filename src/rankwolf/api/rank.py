@@ -59,9 +59,9 @@ def at_rank(source: Source, rank: int, runner: Runner, settings: RankSettings = 
 
     Of the runner's stopping rule only ``max_iter`` counts: the gap of the convex fit is that of ``settings``.
 
-    Of a fit with more directions the strongest are taken, to one with fewer the strongest of its residual are added
-    (:func:`rankwolf.solvers.refit.extended`). The problem with a given rank is not convex: this is a local answer. When
-    the time is up, the convex fit is returned as it is, whatever its rank, with status TIME_LIMIT.
+    Where that fit has more directions, its strongest are kept. Where it has fewer, the strongest of its residual are
+    added (:func:`rankwolf.solvers.refit.extended`). The problem with a given rank is not convex: this is a local
+    answer. When the time is up, the convex fit is returned as it is, whatever its rank, with status TIME_LIMIT.
     """
     if rank >= min(source.shape):
         rule = f"below min(m, n) = {min(source.shape)}"
@@ -79,7 +79,7 @@ def at_rank(source: Source, rank: int, runner: Runner, settings: RankSettings = 
 
 
 def _convex_fit(source: Source, rank: int, runner: Runner, levels: int) -> Decomposition:
-    """With the weights of the noise; where that cannot be measured, the first place on the path that has the rank."""
+    """The fit with the weights of the noise; where that cannot be measured, the first on the path with this rank."""
     try:
         problem = Penalized(*noise_weights(source, runner.rng, runner.deadline))
     except ValueError:  # a sparse matrix with few entries

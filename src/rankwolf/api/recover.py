@@ -38,7 +38,7 @@ from rankwolf.sensing import as_sensing
 from rankwolf.solvers import PrimalDual, Solver
 from rankwolf.solvers.primal_dual import PrimalDualSettings
 
-# Of the runs by which weights are found: a rough gap is enough for the misfit, and each starts where the last ended.
+# The runs that find the weights need only a rough gap, and each starts where the last one ended.
 ROUGH_TOL, ROUGH_STEPS = 0.02, 60
 TO_THE_END_OF_PATH = PrimalDual(settle=PrimalDualSettings().linger)
 DEFAULT_TOL = 1e-3
@@ -87,7 +87,7 @@ def recover(
         ``scipy.sparse.linalg.aslinearoperator`` takes, PyLops included, acting on ``M.ravel()``; or a pair
         (forward, adjoint) of functions. Linearity and the adjoint are tested once, with random matrices.
     shape : (m, n)
-        Of M. It may be left out where the operator knows it.
+        The shape of M. It may be left out where the operator knows it.
     lambdas : (λ_L, λ_S), optional
         Default: λ_L = δρ‖A‖‖b‖ and λ_S = δ·max(ρ, 0.4)·‖A‖‖b‖/√max(m, n), with ρ = p/(mn)
         (:func:`rankwolf.api.measured_weights.default_weights`); for a run that ends with the path, both as in
@@ -98,7 +98,7 @@ def recover(
         Solve the norm-constrained problem instead.
     noise : float, optional
         ε: the weights of the rule are multiplied by what makes ‖b − A[L + S]‖ = ε, to 1 %. The optimum then solves
-        min λ_L‖L‖_* + λ_S‖S‖₁ subject to ‖b − A[L + S]‖ ≤ ε. With ``delta="auto"``, the norm of the noise in b instead.
+        min λ_L‖L‖_* + λ_S‖S‖₁ subject to ‖b − A[L + S]‖ ≤ ε. With ``delta="auto"``, ε is the norm of the noise in b.
     problem : rankwolf.problem.Problem, optional
         Any form of the problem, made beforehand, in place of the parameters above.
     method : str or Solver
@@ -110,9 +110,9 @@ def recover(
         default the operator's own, or an estimate from about 65 products with A and A*, a few per cent too large on
         purpose.
     dtype : optional
-        Of L and S: ``float``, ``complex``, or the same in single precision, ``"float32"`` and ``"complex64"``. By
-        default complex where the operator says so (coil maps, Fourier coefficients in time), and otherwise real, with
-        a warning where real matrices do not explain b.
+        The type of L and S: ``float``, ``complex``, or the same in single precision, ``"float32"`` and
+        ``"complex64"``. By default complex where the operator says so (coil maps, Fourier coefficients in time), and
+        otherwise real, with a warning where real matrices do not explain b.
     start : Decomposition or (L, S), optional
         Where the run begins, for ``"primal-dual"``: a solution of a problem nearby.
     max_memory : int or str, optional
@@ -217,11 +217,11 @@ def _choose_weights(
 ) -> tuple[tuple[float, float], float | None]:
     """The weights that δ, the noise in b or a bound on it ask for, and σ where they rest on the noise.
 
-    Of a ``series``, whose runs end with the path, noise and misfit are those at the end of the path.
+    For a ``series``, whose runs end with the path, noise and misfit are those at the end of the path.
     """
 
     def short_run(problem: Penalized, last: Decomposition | None) -> Decomposition:
-        """A rough solution, from the last one where there is one; or down the path."""
+        """A rough solution: down the path of a ``series``, else from the last one where there is one."""
         if series:
             stopping = Stopping("path", tol=ROUGH_TOL, max_iter=settings.stopping.max_iter)
             return Runner(TO_THE_END_OF_PATH, stopping, rng, deadline).solve(problem, data)

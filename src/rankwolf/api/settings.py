@@ -46,7 +46,10 @@ KINDS = {
 def check_checkpoint(
     path: Any, every: Any, resume: bool, solver: Solver[Any, Any], weights: dict[str, Any]
 ) -> Checkpoint | None:
-    """Where a run is kept, and the run that is there already."""
+    """The checkpoint at ``path``, with the run that it already holds; None without a path.
+
+    A ValueError where a run is there and ``resume`` is False, or where it is one of another method or problem.
+    """
     passes, seconds = check_interval("checkpoint_every", every)
     if path is None:
         if resume:
@@ -90,14 +93,14 @@ class Settings:
 
     @property
     def form(self) -> type[Problem]:
-        """The form of the problem, where no bound on the noise asks for another."""
+        """The class of the problem. With ``noise`` it is Penalized, which ``decompose`` replaces by NoiseBounded."""
         if self.problem is not None:
             return type(self.problem)
         return Penalized if self.bounds is None else Constrained
 
     @property
     def given(self) -> Problem | None:
-        """The problem, where its two numbers are known without the data."""
+        """The problem, where its two numbers are known without the data; None otherwise."""
         if self.problem is not None:
             return self.problem
         if self.bounds is not None:
@@ -106,7 +109,7 @@ class Settings:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What defines the problem, for checkpoints: a run with another is another run."""
+        """What defines the problem: a checkpoint that was made with other values is refused."""
         return {
             "problem": None if self.problem is None else self.problem.describe(),
             "lambdas": self.weights,
@@ -142,7 +145,7 @@ def check_settings(
     callback: Any,
     n_threads: Any,
 ) -> Settings:
-    """Check before any work; ``where`` is the function that the messages name."""
+    """The arguments of ``decompose`` or ``recover``, checked before any work. Errors name the function ``where``."""
     check_one_form(where, problem=problem, lambdas=lambdas, radii=radii, noise=noise)
     if problem is not None and not isinstance(problem, Problem):
         raise bad("problem", "a form such as rankwolf.problem.Penalized(3.0, 0.1)", repr(problem), where)
@@ -219,7 +222,7 @@ def fixed_problem(settings: Settings, data: Data, saved: Saved | None) -> Proble
 def check_scale(
     problem: Problem, norm: float, operator_norm: float | None = None, where: str = "decompose"
 ) -> None:
-    """Refuse weights and radii that have nothing to do with the data: beyond, floating point decides the answer."""
+    """Refuse weights and radii that are out of all proportion to the data: rounding would decide the answer."""
     scale = problem.scale(norm or 1.0, operator_norm or 1.0)
     if not all(scale / REACH <= x <= scale * REACH for x in problem.pair):
         unit = "‖X‖_F" if operator_norm is None else problem.unit

@@ -39,9 +39,10 @@ def noise_delta(source: Source, rng: np.random.Generator, deadline: Deadline | N
 
 
 def walk(source: Source, deltas: Array, runner: Runner) -> Iterator[tuple[float, Decomposition, Start]]:
-    """(δ, fit, where the next begins) along falling ``deltas``.
+    """Yields (δ, fit, the start of the next run) along falling ``deltas``.
 
-    Each goes on from the one before where the solver can begin anywhere. ``fit.passes`` counts those of the whole walk.
+    Each run starts from the solution before it, if the solver can start anywhere. ``fit.passes`` counts the passes of
+    the whole walk so far.
     """
     start, fit = None, None
     for delta in deltas.tolist():

@@ -51,7 +51,7 @@ class ScaleSums(Sums):
     worst_row: float
 
     def add(self, other: ScaleSums) -> None:
-        """Counts are added, the others compared."""
+        """Counts are added; of the other two the larger one is kept."""
         self.largest, self.worst_row = max(self.largest, other.largest), max(self.worst_row, other.worst_row)
         self.beyond, self.observed = self.beyond + other.beyond, self.observed + other.observed
 

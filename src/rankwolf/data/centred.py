@@ -24,8 +24,8 @@ from rankwolf.ground.low_rank import LowRank
 def centred(source: Source, centre: Array, scale: Array | None = None) -> Source:
     """The source of (M − 1·centreᵀ)/scale, column by column; of a sparse matrix the stored entries are changed.
 
-    ``centre`` and ``scale`` have a number for each of the user's columns. A copy of the entries where they are in
-    memory; no pass.
+    ``centre`` and ``scale`` have a number for each of the user's columns. Cost: a copy of the entries where they are
+    in memory, nothing elsewhere; no pass.
     """
     if scale is None and not centre.any():
         return source
@@ -177,31 +177,31 @@ class Centred(Source):
         return self._source.allocate(width, dtype)
 
     def gather(self, rows: Any) -> Array:
-        """As the other source does."""
+        """A row-aligned array of the other source as a plain array."""
         return self._source.gather(rows)
 
     def spread(self, array: Array) -> Any:
-        """As the other source does."""
+        """A plain array as a row-aligned one of the other source."""
         return self._source.spread(array)
 
     def map(self, function: Callable[..., Array], *rows: Any) -> Any:
-        """As the other source does."""
+        """A new row-aligned array of the other source, whose rows are ``function`` of the same rows of ``rows``."""
         return self._source.map(function, *rows)
 
     def row(self, rows: Any, number: int) -> Array:
-        """As the other source does."""
+        """One row of a row-aligned array of the other source."""
         return self._source.row(rows, number)
 
     def row_numbers(self) -> Any:
-        """As the other source does."""
+        """0, 1, 2, … as a row-aligned array of the other source."""
         return self._source.row_numbers()
 
     def low_rank(self, left: Any, right: Array) -> LowRank:
-        """As the other source does."""
+        """The singular value decomposition of left·rightᵀ, ``left`` a row-aligned array of the other source."""
         return self._source.low_rank(left, right)
 
     def factors(self, low_rank: LowRank) -> tuple[Any, Array]:
-        """As the other source does."""
+        """(U, V) with L = U Vᵀ as tasks take them: U is a row-aligned array of the other source."""
         return self._source.factors(low_rank)
 
     def as_user_sees(self, low_rank: LowRank) -> LowRank:

@@ -17,9 +17,9 @@ from rankwolf.ground.arrays import Array
 SIGMAS_OF_MEDIAN_DEVIATION = 1.482602218505602
 # How many float64 copies of a block of columns are held while its medians are computed.
 COPIES = 4
-# Rows whose medians stand for those of all rows, where the matrix is not in memory: a start for something better, ...
+# Where the matrix is not in memory, medians of this many rows are enough as a first guess.
 MEDIAN_ROWS = 1000
-# ... or good by themselves: a median within a hundredth of the spread.
+# Medians of this many are used as they are: their error is about a hundredth of the spread.
 SCALE_ROWS = 20_000
 
 

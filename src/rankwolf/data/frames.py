@@ -25,14 +25,14 @@ SET_ASIDE = "Leave such columns out with columns='numeric', or make numbers of t
 
 @dataclass(frozen=True)
 class Labelled:
-    """The numbers of a table, or whatever holds them, and the rest of it."""
+    """The numbers of a table, as an array or what holds them, and its names."""
 
     values: Any
     frame: Frame
 
 
 def library_of(X: Any) -> str:
-    """The first part of the name of the module that its class comes from."""
+    """The package that the class of ``X`` comes from."""
     return type(X).__module__.partition(".")[0]
 
 
@@ -112,7 +112,7 @@ def tensor_on_cpu(X: Any, where: str = "decompose") -> Any:
 
 
 def _unpacked(X: Any, where: str) -> Any:
-    """What is nearly a frame, as one."""
+    """A pyarrow table as a pandas frame, other things as they are; LazyFrame and Dataset are errors with a remedy."""
     kind = (library_of(X), type(X).__name__)
     if kind == ("pyarrow", "Table"):
         return X.to_pandas()
@@ -171,7 +171,7 @@ def _is_missing(pandas: Any, item: Any) -> bool:
 
 
 def _worded(kind: str) -> str:
-    """A type, in words where it is one that people call otherwise."""
+    """The name of a type, in everyday words where there are such."""
     words = {
         "timedelta": "durations",
         "duration": "durations",
@@ -194,7 +194,7 @@ def _wrong_polars(X: Any, number: int) -> str | None:
 
 
 def _pandas_values(X: Any) -> Array:
-    """None, NA and null become NaN."""
+    """The frame as an array in which None, NA and null are NaN."""
     values: Array = X.to_numpy()
     if values.dtype == np.object_:
         values = X.to_numpy(dtype=np.float64, na_value=np.nan)

@@ -74,7 +74,7 @@ class Measurements:
                 self.norm = checks.estimate_norm(sensing, self.real) if known is None else known
 
     def _share_of(self, max_memory: int | None) -> int | None:
-        """The bytes of ``limit`` that a method may keep arrays in, after one matrix for A* and one for the proof."""
+        """The bytes of ``max_memory`` that a method may keep arrays in: three matrices are for A, A* and the proof."""
         if max_memory is None:
             return None
         matrix = self.shape[0] * self.shape[1] * self.dtype.itemsize

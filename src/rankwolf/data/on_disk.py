@@ -221,7 +221,7 @@ def _part(stored: Stored, rows: slice | Array, columns: slice) -> Array:
 
 
 def _by_columns(data: Stored, most_rows: int, most_bytes: int) -> tuple[Stored, int]:
-    """At most ``most_rows`` rows of it, and how many columns at a time can be read, with none of it read twice."""
+    """A matrix of at most ``most_rows`` rows, and how many of its columns to read at a time: nothing is read twice."""
     m, n = data.shape
     if m > most_rows:
         numbers = np.linspace(0, m - 1, most_rows).astype(int)

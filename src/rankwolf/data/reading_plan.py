@@ -17,7 +17,7 @@ FEWEST_GRAINS = 8
 
 @dataclass(frozen=True)
 class ReadingPlan:
-    """Lines of a slab, of which a whole number of ``grain``; slabs read ahead for each thread; threads."""
+    """Slabs of ``lines`` lines, a multiple of ``grain``, of which each of ``n_threads`` threads is ``ahead`` ahead."""
 
     lines: int
     grain: int
@@ -94,7 +94,7 @@ def _turned(
 
 
 def _bytes_across(part: Stored, axis: int) -> float:
-    """What it takes to turn a line of chunks that lies across."""
+    """The bytes of memory that it takes to turn a line of chunks that lies across."""
     return (2.0 + part.overhead) * float(part.grain(1 - axis) * part.shape[axis] * part.dtype.itemsize)
 
 

@@ -37,7 +37,7 @@ class InStore:
 
 
 def place_in_file(array: np.memmap[Any, Any], mapped: mmap.mmap) -> InFile | None:
-    """Of a map of a file, or a part of one; None where it has no file."""
+    """Where a memory map, or a part of one, is in its file; None where it has no file."""
     if array.filename is None:
         return None
     start = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY  # where the map begins in the file
@@ -46,9 +46,9 @@ def place_in_file(array: np.memmap[Any, Any], mapped: mmap.mmap) -> InFile | Non
 
 
 def place_of(dataset: Any) -> InStore | None:
-    """Of an HDF5 dataset or a Zarr array that is in a file or a folder; None for one that is somewhere else.
+    """Where an HDF5 dataset or a Zarr array is, in a file or a folder; None for one that is somewhere else.
 
-    Absolute: it stays where it is when the process goes elsewhere.
+    The path is absolute, so that it holds when the process changes its folder.
     """
     if type(dataset).__module__.partition(".")[0] == "h5py":
         path, name, library = os.path.abspath(dataset.file.filename), str(dataset.name), "h5py"
@@ -62,7 +62,7 @@ def place_of(dataset: Any) -> InStore | None:
 def anchored(array: Any) -> Any:
     """A Zarr array whose place does not depend on where the process is.
 
-    Of one with a relative path, all chunks would be missing after a change of the folder, and missing chunks read as
+    With a relative path, all chunks would be missing after a change of the folder, and missing chunks are read as
     zeros without a word.
     """
     place = place_of(array)
@@ -72,8 +72,8 @@ def anchored(array: Any) -> Any:
 
 
 def map_again(place: InFile, shape: tuple[int, ...], dtype: Any) -> Any:
-    """The stored matrix of a memory map."""
-    from rankwolf.data.stored import Absent, MappedArray
+    """The memory map at ``place`` as a stored matrix; an Absent where the file cannot be mapped."""
+    from rankwolf.data.stored import Absent, MappedArray  # that module imports this one
 
     try:
         whole = np.memmap(place.path, np.uint8, "r")
@@ -84,8 +84,8 @@ def map_again(place: InFile, shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def open_again(kind: Any, place: InStore, shape: tuple[int, ...], dtype: Any) -> Any:
-    """The stored matrix, of the class ``kind``, of a dataset."""
-    from rankwolf.data.stored import Absent
+    """The dataset at ``place`` as a stored matrix of the class ``kind``; an Absent where it cannot be opened."""
+    from rankwolf.data.stored import Absent  # that module imports this one
 
     try:
         if place.library == "h5py":

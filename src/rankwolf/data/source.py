@@ -192,7 +192,7 @@ class Source(RowArrays, ABC):
     # ------------------------------------------------------------ passes
 
     def tile_rows(self, depth: int = 0) -> int:
-        """How many rows make a tile."""
+        """How many rows make a tile of a pass whose task has this depth."""
         row_bytes = max(1, self.shape[1]) * self.dtype.itemsize
         return int(max(8, 2 * depth, min(self._tile_bytes() // row_bytes, self.shape[0])))
 
@@ -242,7 +242,7 @@ class Source(RowArrays, ABC):
         vars(self).pop("summary", None)
 
     def take_over(self, summary: Summary) -> None:
-        """What an earlier run has found out about this very data, so that a file need not be read for it."""
+        """Use the summary that an earlier run made of the same data: a file need not be read for it."""
         self.bound, vars(self)["summary"] = summary.bound, summary
 
     def _groups(self, task: Task[S], rows: tuple[Array, ...]) -> Iterator[S]:

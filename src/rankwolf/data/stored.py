@@ -24,7 +24,7 @@ from rankwolf.ground.arrays import Array
 
 # Pieces of a file that are read at about the speed of the disk even where they do not follow each other.
 PIECE_BYTES = 64 * 1024
-# Of chunks of which little is wanted, at a time.
+# Bytes of chunks that are decoded at a time, where little of each chunk is wanted.
 DECODED_BYTES = 8 * 2**20
 # Long enough for a disk to be at its best, short enough for two seconds to end a run on a slow one.
 PORTION_BYTES = 32 * 2**20
@@ -237,7 +237,7 @@ class Absent(Stored):
 
 
 class Stacked(Stored):
-    """Several of them, one below the other (axis 0) or one beside the other (axis 1), with one type."""
+    """Several stored matrices, one below the other (axis 0) or one beside the other (axis 1), with one type."""
 
     def __init__(self, parts: Sequence[Stored], axis: int = 0) -> None:
         sides = [0, 0]
@@ -250,11 +250,11 @@ class Stacked(Stored):
         self.readers = min(part.readers for part in parts)
 
     def grain(self, axis: int) -> int:
-        """The largest of the parts'; where parts meet inside a chunk, that chunk is read twice."""
+        """The largest grain of the parts; where parts meet inside a chunk, that chunk is read twice."""
         return max(part.grain(axis) for part in self._parts)
 
     def best_bytes(self, axis: int) -> int:
-        """The smallest of the parts'."""
+        """The smallest of what is best for each part."""
         return min(part.best_bytes(axis) for part in self._parts)
 
     def read(self, rows: slice, columns: slice) -> Array:

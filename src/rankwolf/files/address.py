@@ -37,7 +37,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: object) -> Address:
-        """From what a user typed."""
+        """The address in what a user typed."""
         if isinstance(text, Address):
             return text
         name, separator, member = str(text).partition("::")

@@ -22,7 +22,8 @@ from rankwolf.ground.whole import Name
 
 # np.savez writes no others, and the readers of others inflate without a limit.
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-# Of words: a description in JSON, with a record for each iteration. "[[],[],…" takes this much of memory for a byte.
+# The longest text: a description in JSON, with a record for each iteration. And the bytes of memory for each byte of
+# JSON, of which "[[],[],…" takes the most.
 MOST_TEXT, BYTES_FOR_JSON = 64 * 2**20, 24
 
 

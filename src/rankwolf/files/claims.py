@@ -60,7 +60,7 @@ class Budget:
         self.check(address, prod(int(side) for side in shape) * dtype.itemsize, stored, copied)
 
     def check_sparse(self, address: Address, shape: Sequence[int], stored: int) -> None:
-        """Rows and columns cost memory even where they are empty: pointers, and the factors of L."""
+        """Refuse a sparse matrix whose empty rows and columns would take too much: pointers, and the factors of L."""
         check_shape(address, shape)
         self.check(address, 16 * (int(shape[0]) + int(shape[1])), stored)
 

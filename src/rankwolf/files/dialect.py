@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from rankwolf.files.cells import decimal_of, looks_like_number
 
-# Where two fit as well, the first of them.
+# Where several fit equally well, the first of them is taken.
 SEPARATORS = ("\t", ";", ",", "|", " ")
 SAID = {"\t": "tabs", ";": "semicolons", ",": "commas", "|": "bars", " ": "spaces"}
-# Of the sampled rows, how many have to have the same number of cells.
+# The share of the sampled rows that must have the same number of cells.
 MOST_ROWS = 0.8
 
 
@@ -29,7 +29,9 @@ class Dialect:
 
 
 def find_dialect(lines: Sequence[str], usual: str, decimal: str | None) -> Dialect:
-    """From the first lines of a text. ``usual``: the separator where there is nothing to tell; ``decimal``: if known.
+    """The dialect of a text, from its first lines.
+
+    ``usual``: the separator where there is nothing to tell; ``decimal``: the decimal mark, if known.
 
     The separator is the one that cuts most of the lines into equally many cells of which most are numbers.
     """

@@ -88,7 +88,7 @@ def read_matrix(
 
 
 def _kind_of(address: Address) -> Kind:
-    """By the ending of the name; a folder is a Zarr store."""
+    """The kind of a file, by the ending of its name; a folder is a Zarr store."""
     path = address.path
     if not path.exists():
         raise FileNotFoundError(2, "No such file or directory", str(path))

@@ -179,7 +179,7 @@ def _numbers(element: tuple[int, memoryview], order: str) -> Array:
 def _matrix(
     address: Address, variable: Variable, content: bytes, budget: Budget
 ) -> Array | scipy.sparse.csr_array:
-    """Of version 5. Matlab stores numbers in the narrowest type that holds them; the class says what they are."""
+    """A matrix of version 5. Matlab stores numbers in the narrowest type that holds them; the class says their own."""
     body = content[8:] if variable.is_compressed else content
     parts = [_numbers(element, variable.order) for element in list(_elements(body, variable.order))[3:]]
     if variable.kind == "sparse":
@@ -243,7 +243,7 @@ def _old_directory(file: IO[bytes], start: bytes, size: int) -> Iterator[Variabl
 def _old_sparse_shape(
     file: IO[bytes], first: int, rows: int, stored: np.dtype[np.generic]
 ) -> tuple[int, int]:
-    """The last entries of the first two columns."""
+    """The shape of a sparse matrix of version 4: the last entries of its first two columns."""
     sides = []
     for column in (1, 2):
         file.seek(first + (column * rows - 1) * stored.itemsize)

@@ -106,7 +106,7 @@ def write_zarr(
 
 
 def _reserve(number: int, size: int) -> None:
-    """Fail now rather than in an hour; a file system that cannot reserve will say so when it is full."""
+    """Reserve ``size`` bytes: a full disk fails now, not in an hour, if the file system can reserve."""
     try:
         os.posix_fallocate(number, 0, size)
     except OSError as error:

@@ -25,7 +25,7 @@ ZARR_CODECS = set(
     "sharding_indexed shuffle transpose zlib zstd".split()
 )
 MOST_METADATA = 2**20
-# Of the memory that there is, what a matrix may take that is read once and then kept, instead of in every pass.
+# A matrix of up to this share of the free memory is read once and kept; a larger one is read in every pass.
 KEPT_SHARE = 0.25
 
 
@@ -195,7 +195,7 @@ def _metadata(path: Path) -> dict[str, Any]:
 
 
 def check_codecs(address: Address, folder: Path) -> None:
-    """Only filters that turn bytes into bytes."""
+    """Refuse any filter of a Zarr array but those that turn bytes into bytes."""
     metadata = _metadata(folder / ".zarray") or _metadata(folder / "zarr.json")
     if not metadata:
         raise address.bad("its metadata is damaged.")

@@ -115,7 +115,7 @@ class Top:
 
 
 def _top(address: Address, file: IO[str], dialect: Dialect, has_header: bool | None) -> Top:
-    """Row by row, not line by line: a quoted cell of the heading may hold a line break, and lines may be empty."""
+    """The top of a table. Rows are read, not lines: a quoted cell may hold a line break, and lines may be empty."""
     file.seek(0)
     lines = (dialect.cells(line) for line in _lines(address, file))
     reader = csv.reader(lines, delimiter=dialect.separator, skipinitialspace=True)

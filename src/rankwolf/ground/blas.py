@@ -13,7 +13,7 @@ from rankwolf.ground.counted import Counted
 
 @cache
 def _libraries() -> ThreadpoolController:
-    """Looked up once: it takes a millisecond."""
+    """The BLAS libraries of this process, looked up once: that takes a millisecond."""
     return ThreadpoolController()
 
 

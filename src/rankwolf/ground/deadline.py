@@ -57,12 +57,12 @@ class Deadline:
             raise TimeUp
 
     def leave_out(self, seconds: float) -> None:
-        """Time that others took, such as a callback, does not count."""
+        """Do not count these ``seconds``, which others took, such as a callback."""
         self._others += seconds
         self._end += seconds
 
     def already(self, seconds: float) -> None:
-        """So many seconds were spent before: a run that is taken up again."""
+        """Count ``seconds`` that the run took before it was taken up again."""
         self.leave_out(-seconds)
 
     def __enter__(self) -> Deadline:
@@ -80,7 +80,7 @@ _CURRENT: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 
 
 def current() -> Deadline:
-    """The one in force; without a limit where there is none."""
+    """The deadline that is in force in this thread; one without a limit where there is none."""
     return _CURRENT.get() or _NONE
 
 

@@ -24,7 +24,7 @@ class Frame(ABC):
         """A table of the kind that came in, with these numbers."""
 
     def names(self, axis: int) -> Any:
-        """Of the rows (axis 0) or the columns (axis 1), something to index by number; None where they have none."""
+        """The names of the rows (axis 0) or columns (axis 1), to be indexed by number; None where there are none."""
         return None
 
     def to_frame(self, values: Array) -> Any:
@@ -42,7 +42,7 @@ class Frame(ABC):
 
 @dataclass(frozen=True)
 class NoFrame(Frame):
-    """Of an array: rows and columns are numbered."""
+    """The frame of an array, whose rows and columns are numbered."""
 
     def table(self, values: Array) -> Any:
         """A pandas frame, the usual table."""
@@ -107,7 +107,7 @@ class PolarsFrame(Frame):
         return needed("polars").DataFrame(values, schema=list(self.columns))
 
     def to_pandas(self, values: Array) -> Any:
-        """With these columns, and rows that are numbered."""
+        """A pandas frame with these columns and numbered rows."""
         return needed("pandas").DataFrame(values, columns=list(self.columns))
 
 

@@ -65,7 +65,7 @@ class MoveResidual(Task[ResidualSums]):
 
 
 class MoveResidualAndEntry(MoveResidual):
-    """The same with one more entry: D at ``place`` loses gain·weight.
+    """:class:`MoveResidual` with a change of one entry: D at ``place`` loses gain·weight.
 
     Plain Frank-Wolfe puts S into the residual, one entry at a time; nothing is clipped then, so G = D. Rows: D, left,
     row numbers.

@@ -52,7 +52,7 @@ def add_clipped(
 
 @dataclass
 class DualSums(ClippedSums):
-    """The same, and those of ``kernels.clip_dual`` behind them: of Y and M."""
+    """The sums of G, S and M, followed by those of ``kernels.clip_dual``: of Y and M."""
 
     @property
     def clipped_values(self) -> Array:

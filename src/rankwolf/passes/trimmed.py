@@ -127,18 +127,20 @@ class TrimmedSums(Sums):
 
     @property
     def magnitudes(self) -> Magnitudes:
-        """Of all observed entries, those that do not count as well."""
+        """The histogram of |d| over all observed entries, whether they count or not."""
         return Magnitudes(self.counts)
 
 
 class FitTrimmed(Task[TrimmedSums]):
-    """Move the rows of U, then measure. Rows: U, which ``turn`` makes fit ``right``, orthonormal columns, first.
+    """Move the rows of U, then measure what they leave. Rows: U, which is multiplied by ``turn`` first.
+
+    ``right`` is V, with orthonormal columns; U·``turn`` belongs to it.
 
     ``prior`` is σ² times the inverse of the covariance of the rows of U: it holds back a row of which too few entries
-    count to tell where it is. ``scales``, at least 1: how much larger the noise of each column is than most. The limit
-    is as much larger there, and in rows whose own noise is, and what is within it weighs less, by the square.
-    Otherwise the noise of the noisiest rows and columns would be trimmed, L would stay too close to where it was, and
-    trimmed it would be again. Smaller noise than most gives no larger weight: L can match a column exactly, and would.
+    count to tell where it is. ``scales``, at least 1: how much larger the noise of each column is than most. There
+    the limit is larger by the same factor, and an entry weighs less by its square; the same holds for rows whose own
+    noise is larger. Otherwise the noise of the noisiest rows and columns would be trimmed in every round, and L would
+    hardly move. Less noise than most gives no larger weight: L could match such a column exactly, and would.
 
     ``selects``: which entries of a row count is decided one by one, with an eye on what the row would be without each
     of them (:mod:`rankwolf.kernels.selection`). Where a row has few entries beside the rank, an outlier draws the row
@@ -302,7 +304,7 @@ class FitTrimmed(Task[TrimmedSums]):
         return np.asarray(step)
 
     def _measure(self, sums: TrimmedSums, residual: Array, weights: Array, left: Array) -> None:
-        """``residual`` is w·D; without steps the weights are 0 and 1, and it is the misfit."""
+        """Add the sums of one tile; ``residual`` is w·D. Without steps all w are 0 or 1, and Σ(w·d)² is the misfit."""
         sums.squared += float(np.sum(np.square(residual), dtype=np.float64))
         sums.kept += int(np.count_nonzero(weights))
         self._add_rows(sums, left)
@@ -334,7 +336,7 @@ class FitTrimmed(Task[TrimmedSums]):
         self._add_rows(sums, left)
 
     def _counting(self, tile: Any, magnitudes: Array) -> Array:
-        """Which stored entries count; at least half of a row, as above."""
+        """Which stored entries count; at least half of each row does."""
         live = magnitudes <= self.limit
         totals = np.concatenate([[0], np.cumsum(live)])[tile.indptr]
         for i in np.flatnonzero(2 * np.diff(totals) < np.diff(tile.indptr)):

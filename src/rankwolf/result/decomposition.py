@@ -83,7 +83,7 @@ class Record:
     surrogate_gap: float
     seconds: float
     bytes_read: int = 0
-    """From the disk, so far; 0 for data in memory."""
+    """Bytes read from the disk so far; 0 for data in memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +91,8 @@ class Decomposition:
     """M ≈ L + S, with a bound on how far the pair is from the optimum.
 
     ``objective`` is evaluated once more for the pair that is returned; ``gap`` is its distance to a certified lower
-    bound, so the optimum lies in [objective − gap, objective]. ``gap_is_proved`` is False where ‖G‖₂ was too large a
-    matrix's norm to be bounded by a factorisation and rests on a converged Lanczos process, see
+    bound, so the optimum lies in [objective − gap, objective]. ``gap_is_proved`` is False where G was too
+    large for a factorisation to bound ‖G‖₂, so that the gap rests on a converged Lanczos process, see
     :mod:`rankwolf.run.certificate`.
 
     It unpacks into its two parts, ``L, S = rw.decompose(X)``, and can be pickled, copied, saved and plotted.
@@ -143,13 +143,13 @@ class Decomposition:
     def refit(self, *, keep_rank: bool = False) -> Decomposition:
         """L and S again without shrinkage, at the rank that was found.
 
-        λ_L takes as much off every singular value, which is half of the error of most fits or more; and S with λ_S = 2σ
+        λ_L is taken off every singular value, which is half of the error of most fits or more; and S with λ_S = 2σ
         holds one in twenty entries of pure noise. In the result, L is the least-squares fit to the entries within 3.29σ
         of it, decided again in each round, σ is ``noise_scale``, and S is M − L where that is beyond 3.29σ: the
-        outliers, at their full size. Of Gaussian noise, one entry in a thousand is called one.
+        outliers, at their full size. Of Gaussian noise, one entry in a thousand is called an outlier.
 
-        ``objective`` is ½Σ(M − L)² over the other entries. It is no convex problem: ``gap`` is infinite, nothing is
-        certified. Weights, iterations and history are those of this fit. Directions too weak beside the noise to be
+        ``objective`` is ½Σ(M − L)² over the other entries. The problem is not convex: ``gap`` is infinite, nothing
+        is certified. Weights, iterations and history are those of this fit. Directions too weak beside the noise to be
         worth keeping unshrunk are dropped, unless ``keep_rank``. Cost: about 10 passes of 6 to 8 products with V, and
         n·r² numbers.
 
@@ -280,8 +280,8 @@ class Decomposition:
     def save(self, path: str | os.PathLike[str], *, with_sparse: bool = True) -> None:
         """Write everything, S as compressed rows, to one ``.npz`` file (no pickle); moved into place when whole.
 
-        Without S the file has (m + n)·r numbers: enough for data that is kept elsewhere, such as a video, from which S
-        can be computed again: asked for its entries, the loaded S says how.
+        Without S the file has (m + n)·r numbers. That is enough where the data is kept elsewhere, as a video is: S can
+        be computed from it again, and the loaded S says how when it is asked for its entries.
         """
         from rankwolf.result.saving import save  # that module makes results of files, and imports this one
 

@@ -18,9 +18,9 @@ DOUBTFUL_SIDE = 20
 # A share of the observed entries in S beyond which S is not sparse.
 MOSTLY = 0.6
 
-# Of the squared norm of the data: a misfit below this is none.
+# A misfit below this share of the squared norm of the data counts as zero.
 EXACT = 1e-12
-# A relative gap from which on it says nothing.
+# From this relative gap on, the proof says nothing.
 NO_BOUND = 0.99
 
 
@@ -37,7 +37,7 @@ def doubts_of_parts(fit: Decomposition) -> list[str]:
     observed = fit.low_rank.shape[0] * fit.low_rank.shape[1]
     if fit.source is not None:
         if fit.source.summary.norm == 0.0:
-            return []  # of zeros, both parts are zero
+            return []  # the data is zero, and so are both parts
         if fit.radii and fit.objective <= EXACT * 0.5 * fit.source.summary.norm**2:
             return [
                 "The radii hold all of the data: L + S = X is within them, so many pairs are optimal, and which one "
@@ -80,7 +80,7 @@ def doubts_of_parts(fit: Decomposition) -> list[str]:
 def _longer_than_noise(fit: Decomposition) -> int:
     """How many singular values of a refitted L are above what noise of its σ has, seen through the observed entries.
 
-    Of a fit with weights, all: λ_L saw to it.
+    For a fit with weights these are all: λ_L has removed the others.
     """
     if fit.status is not Status.REFITTED or fit.noise_scale is None or fit.source is None:
         return fit.low_rank.rank

@@ -239,7 +239,7 @@ class UnsavedSparse(SparsePart):
         self.threshold, self.shrinks = threshold, shrinks
 
     def unsaved(self) -> UnsavedSparse:
-        """Itself."""
+        """This object: its entries are not kept already."""
         return self
 
     def rows(self, start: int, stop: int) -> Array:

@@ -173,7 +173,7 @@ class WithIterate:
         self.solution: Any = None
 
     def after(self, other: Callable[[Record], object]) -> WithIterate:
-        """The same, with another callback called first, whose answer does not count."""
+        """This callback, with ``other`` called first each time; the answer of ``other`` does not count."""
 
         def both(record: Record, solution: Any) -> object:
             other(record)

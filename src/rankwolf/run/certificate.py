@@ -214,8 +214,8 @@ def _proved_root(gram: Array, ritz_value: float, precision: float, enough: float
     """A root of some c ≥ λ_max(C), not much above the Ritz value; ``enough``² is known to be such a c.
 
     Where many eigenvalues crowd at the top, as they do at an optimum, a Ritz value stays below them for long. How far
-    below, factorisations find out: by halves of the way to ``enough``², or else by powers of ten and then by halves of
-    the exponent.
+    below is found by factorisations: they halve the way to ``enough``², or where that is not known they try powers of
+    ten and then halve the exponent.
     """
     failed, excess = 0.0, precision
     while excess < 1.0 and not _is_below(gram, ritz_value * (1.0 + excess)):

@@ -37,7 +37,7 @@ FORMAT = 2
 ABOUT = "about.json"
 WORDS = "a whole checkpoint of this version of Rankwolf"
 MOST_DIGITS = 40
-# Of norms and weights: the square is a number, too.
+# The largest norm or weight that is believed: its square is still a number.
 LARGEST = 1e150
 # What the description has, and as what; ``state`` is for the unpacker to judge.
 KINDS: dict[str, type] = {

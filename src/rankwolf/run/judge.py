@@ -120,7 +120,7 @@ def _(
 def loose_certificate(
     problem: Problem, dot_m: float, squared: float, largest: float, frobenius: Any = None
 ) -> Certificate:
-    """What Y proves by ‖Y‖₂ ≤ ‖Y‖_F alone (‖A*y‖_F of measurements)."""
+    """The certificate of Y by ‖Y‖₂ ≤ ‖Y‖_F alone; for measurements, ``frobenius`` is ‖A*y‖_F."""
     norm = squared**0.5 if frobenius is None else float(frobenius)
     bound = problem.lower_bound(dot_m, squared, norm, largest)
     return Certificate(bound, True, None, bound)

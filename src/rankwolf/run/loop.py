@@ -51,7 +51,7 @@ class Runner:
         """
         progress = Progress(self.stopping, 0.5 * data.summary.norm**2, self.deadline)
         run = Run(problem, data, self.solver, progress, self.rng, checkpoint, start)
-        data.bytes_read = 0  # begun here, so that its time counts
+        data.bytes_read = 0  # counted from here on
         with data.one_blas_thread():
             try:
                 with self.deadline:
@@ -76,7 +76,7 @@ class Run:
     """The pair with which the loop ended. What else the solver kept is given up before the proof takes memory."""
 
     def to_the_end(self, callback: Callback | None) -> Decomposition:
-        """Step by step until there is a reason to stop."""
+        """The result: one step after the other until there is a reason to stop, then the verdict."""
         self.start()
         status: Status | None = None
         while status is None and len(self.progress.history) < self.progress.stopping.max_iter:

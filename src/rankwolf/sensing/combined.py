@@ -65,11 +65,11 @@ class Composition(Sensing):
         return self.outer.apply(self.inner.apply_factors(left, right).reshape(self.outer.shape))
 
     def adjoint_products(self, values: Array) -> Products | None:
-        """Those of ``inner`` with outer*(y)."""
+        """The products that ``inner`` has for outer*(y)."""
         return self.inner.adjoint_products(self.outer.adjoint(values).ravel())
 
     def as_vector(self, b: Array) -> Array:
-        """As ``outer`` takes its measurements."""
+        """The measurements as a vector; ``b`` has any shape that ``outer`` knows."""
         return self.outer.as_vector(b)
 
     @property
@@ -140,7 +140,7 @@ class Stack(Sensing):
         return np.asarray(sum(shares[1:], start=shares[0]))
 
     def apply_factors(self, left: Array, right: Array) -> Array:
-        """The same for factors, each part with its structure."""
+        """The measurements of left·rightᵀ by every part, through its own structure."""
         return np.concatenate([part.apply_factors(left, right) for part in self.parts])
 
     def adjoint_products(self, values: Array) -> Products | None:
@@ -211,7 +211,7 @@ class Blocks(Sensing):
         return np.concatenate([part.real_adjoint(values[where]) for part, where in pairs])
 
     def apply_factors(self, left: Array, right: Array) -> Array:
-        """The same for factors, each part with its structure."""
+        """The measurements of left·rightᵀ by every part, through its own structure."""
         pairs = zip(self.parts, self._rows, strict=True)
         return np.concatenate([part.apply_factors(left[rows], right) for part, rows in pairs])
 

@@ -50,7 +50,7 @@ class Entries(Sensing):
         return np.asarray(np.einsum("kr,kr->k", left[self._rows], right[self._columns]))
 
     def adjoint_products(self, values: Array) -> Products:
-        """With A*y as a sparse matrix."""
+        """Products with A*y as a sparse matrix: p operations a column."""
         sparse = scipy.sparse.csr_array((values.real, (self._rows, self._columns)), shape=self.shape)
         transposed = sparse.T.tocsr()
         return Products(lambda block: sparse @ block, lambda block: transposed @ block)

@@ -86,7 +86,7 @@ class PartialFourier(Sensing):
         return self._turned(values, forward=True)
 
     def _coefficients(self, rows: Array, frames: slice, samples: slice) -> Array:
-        """Those of some frames, as if the origin were the first pixel."""
+        """The kept coefficients of some frames, as if the origin were the first pixel."""
         images = rows.reshape(-1, *self.frame_shape)
         if np.iscomplexobj(images):
             spectrum = np.asarray(scipy.fft.fft2(images, norm="ortho")).reshape(-1)

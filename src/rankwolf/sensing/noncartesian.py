@@ -87,7 +87,7 @@ class NonCartesian(Sensing):
         )
 
     def as_vector(self, b: Array) -> Array:
-        """From (frames, …) or (frames, coils, …)."""
+        """The measurements as a vector, from (frames, …) or (frames, coils, …)."""
         if b.ndim == 1:
             return b
         coils = () if self.coils == 1 else (self.coils,)

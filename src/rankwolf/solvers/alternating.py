@@ -39,7 +39,7 @@ NEGLIGIBLE = 1e-7
 
 @dataclass
 class RegressionSums(ClippedSums):
-    """Those of G and S; UᵀU; GᵀG·probes."""
+    """The sums of G and S; UᵀU; GᵀG·probes."""
 
     gram: Array
     product: Array
@@ -206,7 +206,7 @@ class Alternating(Solver[Penalized, AlternatingState]):
     def learn(
         self, problem: Penalized, state: AlternatingState, promised: float, certificate: Certificate
     ) -> None:
-        """How much worse or better the proof was than what the probes promised."""
+        """Keep the ratio of the proved gap to the one that the probes promised, from 0.01 to 100."""
         if state.objective > promised:
             ratio = (state.objective - certificate.likely_bound) / (state.objective - promised)
             state.proof_ratio = min(max(ratio, 1e-2), 1e2)
@@ -258,7 +258,7 @@ class Alternating(Solver[Penalized, AlternatingState]):
 
 
 def _widened(block: Array, count: int, rng: np.random.Generator) -> Array:
-    """With random columns added, up to ``count``: as the rank grows, more directions are watched."""
+    """``block`` with random columns added, up to ``count``: as the rank grows, more directions are watched."""
     n, have = block.shape
     fresh = rng.standard_normal((n, max(0, min(count, n) - have)))
     return np.hstack([block, fresh])

@@ -48,10 +48,10 @@ class Report:
 
 @dataclass(frozen=True)
 class Solution:
-    """L, and S = T_threshold(P_Ω(M − L)) unless it is stored. As the source sees the matrix.
+    """L, and S = T_threshold(P_Ω(M − L)) unless it is stored; both lie as the source sees the matrix.
 
     The certificate clips P_Ω(M − L) at ``clip``, or at ``threshold`` where none is given; ``deflation`` may help it. It
-    takes the L that is called ``dual``, where that is another. Where nothing ``shrinks``, S is M − L itself beyond the
+    is made at ``dual`` in place of L, where that is given. Where nothing ``shrinks``, S is M − L itself beyond the
     threshold.
 
     Memory: (m + n)·r numbers.
@@ -106,8 +106,8 @@ class Solver(ABC, Generic[P, State]):
     """An algorithm. A subclass is final, has its settings as constructor arguments, and keeps no state of a run.
 
     ``takes`` names the kinds of data that it runs on (the ``kind`` of a source), ``solves`` the forms of
-    the problem. ``states`` are the classes that a state is made of, for checkpoints; none, and there are no
-    checkpoints. Cost: a subclass says what a step costs in passes, operations and memory.
+    the problem. ``states`` are the classes that a state is made of, for checkpoints; a solver without any
+    keeps no checkpoints. Cost: a subclass says what a step costs in passes, operations and memory.
 
     >>> from rankwolf.solvers import SOLVERS
     >>> sorted(SOLVERS)
@@ -144,7 +144,7 @@ class Solver(ABC, Generic[P, State]):
         """Called after a proof that was not enough, with the bound that was promised and what was proved."""
 
     def restore(self, problem: P, data: Any, state: State) -> State:
-        """A state from a checkpoint, with what was not saved (``packing.MADE_AGAIN``) made again."""
+        """A state from a checkpoint, with the fields that were not saved (``MADE_AGAIN``) made again."""
         return state
 
     @abstractmethod

@@ -23,7 +23,7 @@ class ProximalGradient(Solver[WithOracles, State]):
     The step is 1/L_f with L_f = 2 (2‖A‖² for measurements). ``svd_tol`` is the relative change of singular values at
     which an iterative partial SVD is taken as done; where a dense matrix is decomposed, it is exact.
 
-    ``bounds`` is for those who do not stop on the gap and would rather not pay for its estimate.
+    ``bounds=False`` saves the time that lower bounds take, for runs that do not stop on the gap.
 
     Cost of an iteration on entries: three to five passes, see :class:`~rankwolf.solvers.iterates.ProximalEntries`; on
     measurements: one product with A, one with A*, and one partial SVD of a dense matrix, mn·min(m, n).
@@ -79,7 +79,7 @@ class Ista(ProximalGradient):
     name = "ista"
 
     def next_momentum(self, momentum: Momentum, grew: bool) -> Momentum:
-        """ISTA has none: as it is."""
+        """The same momentum again: ISTA has none."""
         return momentum
 
 

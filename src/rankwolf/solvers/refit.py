@@ -26,9 +26,9 @@ from rankwolf.passes.dual import AppendProducts, MultiplyDual
 from rankwolf.passes.trimmed import FEW_ENTRIES, FitTrimmed, TrimmedSums, column_steps, noise_scales
 from rankwolf.weights.noise import OUTLIER_IN_SIGMAS, Noise, freedom_of, leverages_of, sigma_and_share
 
-# Noise of a column over that of most: beyond, it is as if it were this.
+# The noise of a column over the usual noise: a larger ratio counts as this one.
 MOST_SCALE = 10.0
-# Of the sum of the squared singular values: no direction is taken as weaker than this where its rows are held back.
+# As a share of the sum of the squared singular values: no direction counts as weaker when rows are held back.
 WEAKEST_DIRECTION = 1e-11
 
 
@@ -40,15 +40,15 @@ class RefitSettings:
     settled: float = 0.02
     """The last round moved L by less than this share of the error that the noise leaves in it anyway."""
     exact: float = 1e-10
-    """Or by less than this share of its length: data without noise."""
+    """Or the last round moved L by less than this share of its length: data without noise."""
     patience: int = 6
     """Rounds without moving less than before: single entries go in and out of the outliers for ever."""
     rounding: float = 100.0
     """σ is at least so many times the rounding of the data's root mean square."""
     fall: float = 0.5
-    """In a round, σ falls at most to this share of itself,"""
+    """In a round, σ falls at most to this share of itself, or to what ``drifts`` says if that is lower."""
     drifts: float = 10.0
-    """or to so many times the root mean square by which V has moved L, if that is lower."""
+    """So many times the root mean square by which V has moved L in the round."""
     weak: float = 0.1
     """Without noise: a last direction below this share of the one before is tried without."""
     few_entries: float = FEW_ENTRIES
@@ -288,7 +288,7 @@ class _Refit:
         return change, (of_columns / (self.source.shape[0] * self.source.shape[1])) ** 0.5
 
     def _stored_column_steps(self) -> Array:
-        """The same of a sparse matrix: the rows' own pass, over its columns. L = Q (V Tᵀ)ᵀ with U = Q T."""
+        """The column steps of a sparse matrix, by the rows' pass over its columns. L = Q (V Tᵀ)ᵀ with U = Q T."""
         dtype = self.source.dtype
         basis, triangle = thin_qr(self.left)
         rows = self.right.copy()

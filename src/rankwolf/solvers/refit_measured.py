@@ -25,13 +25,13 @@ class MeasuredRefitSettings:
 
     most_rounds: int = 10
     steps: int = 15
-    """Of conjugate gradients in a round, at most; each is one product with A and one with A*."""
+    """The most steps of conjugate gradients in a round; each is one product with A and one with A*."""
     accurate: float = 1e-3
     """A round ends when its gradient is this share of what it was."""
     settled: float = 0.01
     """The refit ends when a round takes less than this share off the misfit."""
     exact: float = 1e-12
-    """Or when the misfit is this share of ‖b‖: data without noise."""
+    """It also ends when the misfit is this share of ‖b‖: data without noise."""
 
 
 DEFAULT = MeasuredRefitSettings()
@@ -39,7 +39,7 @@ DEFAULT = MeasuredRefitSettings()
 
 @dataclass(frozen=True)
 class RefittedMeasured:
-    """The pair, ‖b − A[L + S]‖², and σ of a measurement where unknowns are fewer than these."""
+    """The pair, ‖b − A[L + S]‖², and σ of a measurement, if there are fewer unknowns than measurements."""
 
     low_rank: LowRank
     sparse: Array
@@ -55,7 +55,7 @@ def refit_measured(
     noise: float | None = None,
     settings: MeasuredRefitSettings = DEFAULT,
 ) -> RefittedMeasured:
-    """Fit the pair again. ``noise`` is a σ that is known: with more unknowns than measurements it ends at σ√p.
+    """Fit the pair again. With more unknowns than measurements it ends at a misfit of ``noise``·√p.
 
     About 30 to 100 products with A and A*; memory five matrices.
     """
@@ -97,7 +97,7 @@ class _LeastSquares:
         self.right = values[:, None] * low_rank.vt if self.right_is_free else low_rank.vt
 
     def solve(self, enough: float, settings: MeasuredRefitSettings) -> None:
-        """Until the gradient or the misfit is small enough. One product with A and one with A* a step."""
+        """Step until the gradient or the misfit is small enough. One product with A and one with A* a step."""
         step = gradient = self._gradient()
         length = first = sum(inner(part, part) for part in gradient)
         for _ in range(settings.steps):
@@ -122,7 +122,7 @@ class _LeastSquares:
             step = (gradient[0] + beta * factor, gradient[1] + beta * entries)
 
     def _gradient(self) -> tuple[Array, Array]:
-        """Downhill, in the free factor and in S."""
+        """Minus the gradient, in the free factor and in S."""
         image = self.data.adjoint(self.residual)
         factor = self.left.conj().T @ image if self.right_is_free else image @ self.right.conj().T
         return factor, np.where(self.support, image, image.dtype.type(0))

@@ -42,7 +42,7 @@ class Totals:
         )
 
     def plus(self, batch: Array) -> Totals:
-        """With the rows of ``batch``, NaN where nothing was observed; its noise is not known yet."""
+        """The totals with the rows of ``batch``, NaN where nothing was observed; its noise is not known yet."""
         observed = float(np.count_nonzero(~np.isnan(batch)))
         squares = float(np.nansum(np.square(batch, dtype=np.float64)))
         return replace(
@@ -53,7 +53,7 @@ class Totals:
         )
 
     def with_noise(self, found: Noise, observed: float) -> Totals:
-        """The noise of a batch with ``observed`` entries averaged in; they are counted already."""
+        """The totals with the noise ``found`` in a batch averaged in; its ``observed`` entries are counted already."""
         if self.observed == 0.0 or observed == 0.0:
             return self
         return replace(self, noise=self.noise.blended(found, observed / self.observed))

@@ -33,7 +33,7 @@ def check_components(n_components: Any, shape: tuple[int, int] | None = None) ->
 
 
 def variances(values: Array, rows: float) -> Array:
-    """Of the scores of each component, from the singular values of L: s²/(m − 1)."""
+    """The variance of the scores of each component, s²/(m − 1), from the singular values s of L."""
     return np.asarray(values, np.float64) ** 2 / max(rows - 1.0, 1.0)
 
 
@@ -46,9 +46,9 @@ def total_variance(explained: Array, sigma: float, columns: int) -> float:
 
 
 def count_to_keep(n_components: int | float | None, shares: Array) -> int:
-    """How many of the components, the strongest first, whose ``shares`` of the variance are these.
+    """How many of the strongest components to keep; ``shares`` are their shares of the variance.
 
-    Of a share: as few as explain it, or all where all of them explain less.
+    Where ``n_components`` is a share: as few as explain that much, or all where they explain less.
     """
     if n_components is None:
         return shares.size

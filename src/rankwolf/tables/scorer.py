@@ -41,11 +41,11 @@ class Scorer:
     convex: bool
 
     def scores(self, source: Source) -> Array:
-        """Of each row, by the robust row-local step: one coefficient for each component.
+        """The scores of each row, one for each component, by the robust row-local step.
 
-        The convex problem draws the coefficients of a row to zero by λ_L beside V√s. After a refit it is what the noise
-        asks for, σ² beside V times the standard deviations of the scores; and where a row has few entries beside the
-        components, so that an outlier could draw the row to itself, outliers are chosen one by one, as the refit does.
+        In the convex problem the weight λ_L, beside the factor V√s, draws scores to zero. After a refit the weight is
+        σ², beside V times the standard deviations of the scores. Where a row then has few entries for each component,
+        an outlier could draw the row to itself, and outliers are chosen one by one, as the refit does.
         """
         return self._by_blocks(self._convex_scores if self.convex else self._plain_scores, source)
 
@@ -84,7 +84,7 @@ class Scorer:
         return np.asarray(fit_rows(block, self.components.T * sizes, *self.lambdas) * sizes)
 
     def _plain_scores(self, block: Any) -> Array:
-        """As of components that were not shrunk."""
+        """The scores of the rows of ``block`` in components that were not shrunk."""
         deviations = (self.values + self.shrinkage) / max(self.rows, 1.0) ** 0.5
         sizes = deviations.astype(self.components.dtype)
         least = 1e-9 * float(np.max(sizes, initial=0.0))

@@ -165,7 +165,7 @@ class Samples:
             self._add_known(slot, sample, where, self.known)
 
     def _add_known(self, slot: int, sample: Array, where: Array, known: Array) -> None:
-        """To the pixels themselves, and to those that borrow from them."""
+        """Add a sample to what its pixels know, and to what the pixels know that borrow from them."""
         for offset in (np.zeros(2, self.offsets.dtype), *self.offsets[:, slot]):
             add_known(sample, where, offset, self._square, known)
 

@@ -115,7 +115,7 @@ def write_pictures(
     visit: Callable[[Pictures], None],
     n_threads: int,
 ) -> None:
-    """Separate every frame, in order: hand its pictures to the sinks of their names, and all of them to ``visit``.
+    """Separate every frame, in order: each picture goes to the sink of its name, all pictures of a frame to ``visit``.
 
     The next block is made while this one is separated, its frames side by side; each sink, and ``visit``, has a thread
     of its own, and a block waits until the one before is written: no more than two blocks of pictures are in memory.

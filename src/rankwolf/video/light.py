@@ -36,7 +36,7 @@ class LightTest:
     least_detail: float = 1.5
     """Where a piece is partly light and partly an object: detail that is weaker than this tells nothing."""
     side: float = 7.0
-    """Of the square that separates detail from the rest, in a picture of 320 × 240; at least 5 pixels."""
+    """The side of the square that separates detail from the rest, in a picture of 320 × 240; at least 5 pixels."""
 
     def is_light(self, part: Array, now: Array, before: Array) -> bool:
         """Whether a part of the picture ``now`` is that of the picture ``before`` under another light.

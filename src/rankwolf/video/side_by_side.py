@@ -33,9 +33,10 @@ def for_bands(height: int, work: Callable[[slice], object], n_threads: int) -> N
 
 
 def finish(futures: list[Future[None]]) -> None:
-    """Wait for all of them, until the first that failed, whose error is raised.
+    """Wait for all futures in their order; the error of the first that failed is raised.
 
-    None is kept: an error that is raised holds on to the frames it passed, and those to files that are still open.
+    They are taken out of the list: an error that is raised holds on to the frames it passed, and those to files that
+    are still open.
     """
     while futures:
         futures.pop(0).result()

@@ -45,7 +45,7 @@ class Sink(ABC):
 
 @dataclass(frozen=True)
 class Shape:
-    """Of a video: its size in pixels, frames a second, and the width of a pixel over its height.
+    """The size of a video in pixels, its frames a second, and the width of a pixel over its height.
 
     A ``rate`` of None is 25 frames a second, an ``aspect`` of None is 1.
     """
@@ -122,16 +122,16 @@ class Target:
         self._error: OSError | None = None
 
     def write(self, part: bytes) -> int:
-        """All of it, or as if it were."""
+        """Write all of it; after an error nothing. The answer is always its length: FFmpeg must not notice."""
         self._try(self._file.write, part)
         return len(part)
 
     def seek(self, place: int, whence: int = 0) -> int:
-        """As a file does."""
+        """Go to a place in the file, as ``io.IOBase.seek`` does, and return it."""
         return self._try(self._file.seek, place, whence)
 
     def tell(self) -> int:
-        """As a file does."""
+        """The present place in the file."""
         return self._try(self._file.tell)
 
     def check(self) -> None:

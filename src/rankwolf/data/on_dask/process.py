@@ -33,7 +33,7 @@ working = Counted(_settings)
 
 @contextmanager
 def _freed_memory_kept() -> Iterator[None]:
-    """Only where a threshold was set already: otherwise glibc finds good ones by itself."""
+    """A context in which the process keeps what is freed. Where no threshold was set, glibc finds good ones itself."""
     if TRIM_VARIABLE not in os.environ:
         yield
         return
@@ -45,7 +45,7 @@ def _freed_memory_kept() -> Iterator[None]:
 
 
 def _threshold(variable: str) -> int:
-    """What glibc made of it when the process started: what is no number, it passes over."""
+    """The threshold that glibc has read from an environment variable; its default where that is no number."""
     try:
         return int(os.environ[variable], 0)
     except (KeyError, ValueError):

@@ -33,7 +33,7 @@ class NuclearOracle:
         self._warm = rng.standard_normal((min(shape), min(3, *shape))).astype(dtype)
 
     def leading_pair(self, data: Measurements, r: Array, G: Array, tol: float, most: int) -> Pair:
-        """To a relative residual ``tol`` of GᵀG, with at most ``most`` blocks."""
+        """The leading singular pair, to a relative residual ``tol`` of GᵀG, with at most ``most`` blocks."""
         products = data.products(r, G)
         times, back = products.times, products.transposed_times
         if self._wide:

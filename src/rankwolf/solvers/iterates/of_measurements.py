@@ -86,7 +86,7 @@ class MeasuredIterate(AtomicPair[Measurements, MeasuredVertex], ShrinkingPair[Me
     def find_vertex(
         self, problem: WithOracles, data: Measurements, bound: float, oracle: Oracle
     ) -> MeasuredVertex:
-        """With the images of both answers: a product with A on a matrix of rank one for each that is not 0."""
+        """The vertex with A[V_L] and A[V_S]: a product with A on a matrix of rank one for each that is not 0."""
         residual = self.residual
         vertex = super().find_vertex(problem, data, bound, oracle)
         if self.lower_bound > self.best_bound:

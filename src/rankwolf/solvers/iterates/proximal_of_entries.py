@@ -179,7 +179,7 @@ class ProximalEntries(ProximalPair[Source]):
 
     @property
     def rank(self) -> int:
-        """Singular values above the threshold."""
+        """The rank of L: how many singular values were above the threshold."""
         return int(self.singular_values.size)
 
     @property

@@ -24,11 +24,11 @@ class PrimalDualSettings:
     looseness_power: float = 1.0
     """How much longer γ is where d is far above what AA* does to the dual point: (Σd|y|²/‖A*y‖²) to this power."""
     most_looseness: float = 4.0
-    """That ratio at most. Noise that A* hardly sees makes it large without saying anything about AA*."""
+    """A larger ratio counts as this one. Noise that A* hardly sees makes it large without saying anything about AA*."""
     too_short: float = 20.0
     """γ grows while the bound loses this many times more by scaling y to be feasible than primal and dual differ."""
     too_long: float = 0.3
-    """γ shrinks where the ratio of the first to the second is below this."""
+    """γ shrinks where the first of these two is below this many times the second."""
     change: float = 1.08
     """By how much γ grows or shrinks in an iteration."""
     memory: float = 0.7

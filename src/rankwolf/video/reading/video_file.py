@@ -109,7 +109,7 @@ class VideoReader(Reader):
                 yield frame
 
     def losses(self, strict: bool) -> str | None:
-        """As for any reader; a file that declares no count has lost frames if its last comes long before its end."""
+        """A sentence about what was lost; a file that declares no count has lost frames if its last comes too early."""
         duration = self._duration
         silence = duration - self._last - (0.0 if not self.rate else 1.0 / float(self.rate))
         cut = self._ended and silence > max(MOST_SILENCE, MOST_SILENCE_SHARE * duration)
