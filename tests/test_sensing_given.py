@@ -98,12 +98,17 @@ class TestChecks:
         with pytest.raises(ValueError, match="with finite values"):
             checks.check_linear(A)
 
-    def test_single_precision_passes(self):
+    def test_single_precision_passes_and_a_wrong_adjoint_in_it_does_not(self):
         matrix = np.random.default_rng(0).standard_normal((50, 60)).astype(np.float32)
         A = sensing.as_sensing(
             (lambda X: matrix @ X.astype(np.float32).ravel(), lambda y: matrix.T @ y), (6, 10)
         )
         checks.check_linear(A)
+        wrong = sensing.as_sensing(
+            (lambda X: matrix @ X.astype(np.float32).ravel(), lambda y: 1.01 * matrix.T @ y), (6, 10)
+        )
+        with pytest.raises(ValueError, match="dot-test"):
+            checks.check_linear(wrong)
 
     def test_functions_may_overwrite_what_they_are_given_and_reuse_an_array(self):
         result = np.empty(6)

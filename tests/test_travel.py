@@ -172,11 +172,12 @@ def test_a_result_of_a_cluster_leaves_the_cluster():
 @pytest.mark.parametrize("make", [memory_map, hdf5, raw_zarr])
 def test_data_that_did_not_come_along_is_named(make, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    fit = rw.decompose(make(), rng=0)
+    data = make()
+    fit = rw.decompose(data, rng=0)
     packed = pickle.dumps(fit)
     expected = np.asarray(fit.low_rank)
     if make is hdf5:
-        fit.source._user_data._dataset.file.close()
+        data.file.close()
     for path in tmp_path.iterdir():
         os.rename(path, path.with_name(f"moved-{path.name}"))
     other = pickle.loads(packed)

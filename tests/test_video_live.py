@@ -106,10 +106,13 @@ def test_what_is_parked_becomes_background_after_the_time_that_was_asked_for():
 def test_more_than_65000_frames_can_be_asked_for(trained, tmp_path):
     """Before, the count of frames stopped at 65001, and what stayed for longer was never background."""
     trained.save(tmp_path / "state.npz")
-    separator = Separator.load(tmp_path / "state.npz", LiveSettings(warm_up=60, absorb_after=65_020))
-    frame = separator.update(np.zeros((72, 96), np.uint8))[0].copy()
-    frame[20:50, 30:70] = np.where(frame[20:50, 30:70] > 127, 0, 255)
-    separator._learned.stayed[20:50, 30:70] = 65_001
+    part = np.zeros((72, 96), bool)
+    part[20:50, 30:70] = True
+    changed(tmp_path / "state.npz", stayed=lambda stayed: np.where(part, 65_001, stayed).astype(stayed.dtype))
+    settings = LiveSettings(warm_up=60, absorb_after=65_020)
+    background = Separator.load(tmp_path / "state.npz", settings).update(np.zeros((72, 96), np.uint8))[0]
+    frame = np.where(part, np.where(background > 127, 0, 255), background).astype(np.uint8)
+    separator = Separator.load(tmp_path / "state.npz", settings)
     moving = [mask[24:46, 34:66].mean() for mask in follow(separator, [frame] * 40)]
     assert min(moving[:15]) > 0.9
     assert max(moving[30:]) < 0.1
