@@ -37,6 +37,7 @@ def test_rows_columns_and_the_whole_agree(method, settings, m, n):
                 assert_allclose(part[key, columns], expected, atol=1e-12)
                 assert part[key, columns].shape == expected.shape
             assert_allclose(part[key], whole[key], atol=1e-12)
+        assert isinstance(part[0, 0], np.floating)  # not an array of one number: round() takes none
         for key in (m, -m - 1):
             with pytest.raises(IndexError):
                 part[key]

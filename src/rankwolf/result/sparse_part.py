@@ -72,7 +72,8 @@ class SparsePart(Matrix):
             part = np.empty((numbers.size, self.shape[1]), self.dtype)
             for place, number in enumerate(numbers):
                 part[place] = self.rows(number, number + 1)[0]
-        result: Array = part[..., columns]
+        # Not part[..., columns], which makes an array even of one number.
+        result: Array = part[columns] if part.ndim == 1 else part[:, columns]
         return result
 
     def blocks(self, rows_at_once: int | None = None) -> Iterator[tuple[int, Array]]:
