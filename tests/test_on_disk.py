@@ -132,6 +132,14 @@ def test_files_below_each_other(tmp_path):
         rw.decompose(tmp_path / "a.npy")
 
 
+@pytest.mark.parametrize("name", ["panel.csv", "panel.tsv.gz", "PANEL.XLSX", "panel.parquet"])
+def test_the_name_of_a_table_is_no_file_that_stays_on_the_disk(name, tmp_path):
+    (tmp_path / name).write_text("a,b\n1,2\n")
+    for given in (tmp_path / name, [tmp_path / name]):
+        with pytest.raises(ValueError, match=r"the table itself, as pandas\.read_csv"):
+            rw.decompose(given)
+
+
 @pytest.mark.parametrize("kind", ["f4", "f8", "u2"])
 def test_numbers_of_the_other_byte_order(kind, tmp_path):
     X = scene(np.dtype(kind))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rankwolf.data.frames import tensor_on_cpu
-from rankwolf.data.request import Request
+from rankwolf.data.request import READ_TABLE, Request
 from rankwolf.data.source import Source
 from rankwolf.data.tiles import make_tile
 from rankwolf.data.workspace import Workspace
+from rankwolf.files import is_table
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad
 from rankwolf.ground.machine import resident_memory
@@ -84,7 +86,8 @@ def open_array(X: Any, request: Request) -> InMemory:
 def as_array(X: Any, request: Request) -> Array:
     """The numbers of whatever NumPy makes an array of, as they are: no check of the shape or the type."""
     if isinstance(X, str | bytes | os.PathLike):
-        raise bad("X", "an array", repr(X), request.where, "[path] is a list of one file.")
+        remedy = READ_TABLE if is_table(Path(os.fsdecode(X))) else "[path] is a list of one file."
+        raise bad("X", "an array", repr(X), request.where, remedy)
     X = tensor_on_cpu(X, request.where)
     try:
         return np.asarray(X)

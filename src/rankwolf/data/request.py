@@ -10,6 +10,9 @@ import numpy as np
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad
 
+# For the name of a file that is a table.
+READ_TABLE = "Give the table itself, as pandas.read_csv, read_excel and the like read it."
+
 
 @dataclass(frozen=True)
 class Request:

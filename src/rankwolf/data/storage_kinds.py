@@ -13,8 +13,9 @@ import numpy as np
 
 from rankwolf.data.raw_chunks import RawChunks, is_raw
 from rankwolf.data.reopening import anchored, place_in_file
+from rankwolf.data.request import READ_TABLE
 from rankwolf.data.stored import Dataset, MappedArray, Stacked, Stored
-from rankwolf.files import Address, open_dataset, read_matrix
+from rankwolf.files import Address, is_table, open_dataset, read_matrix
 from rankwolf.ground.complaints import bad
 
 
@@ -50,7 +51,10 @@ def _opened(item: Any) -> Any:
     """A file as what it holds; what is open already as it is."""
     if not isinstance(item, str | os.PathLike):
         return item
-    return read_matrix(item).values if Address.parse(item).path.suffix == ".npy" else open_dataset(item)
+    address = Address.parse(item)
+    if is_table(address.path) and address.path.is_file():
+        raise address.bad(f"tables do not stay on the disk. {READ_TABLE}")
+    return read_matrix(address).values if address.path.suffix == ".npy" else open_dataset(address)
 
 
 def _stack(parts: list[Stored]) -> Stored:

@@ -21,7 +21,7 @@ Nothing is unpickled. What a header claims is compared with the size of the file
 from rankwolf.files.address import Address
 from rankwolf.files.claims import Budget
 from rankwolf.files.columns import TableOptions
-from rankwolf.files.kinds import KINDS, Kind, kind_named, read_matrix
+from rankwolf.files.kinds import KINDS, Kind, is_table, kind_named, read_matrix
 from rankwolf.files.matrix import LabelledMatrix, Labels
 from rankwolf.files.stores import open_dataset
 from rankwolf.files.writing import write_factors, write_rows, write_sparse
@@ -34,6 +34,7 @@ __all__ = [
     "LabelledMatrix",
     "Labels",
     "TableOptions",
+    "is_table",
     "kind_named",
     "open_dataset",
     "read_matrix",

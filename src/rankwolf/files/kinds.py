@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rankwolf.files import arrays, feather, matlab, parquet, spreadsheet, stores, text
@@ -47,6 +48,11 @@ TABLES = (*TEXTS, "parquet", "feather", "xlsx")
 def kind_named(name: str) -> Kind:
     """The kind of that name."""
     return next(kind for kind in KINDS if kind.name == name)
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file has the ending of a table, which is read whole: it does not stay on the disk."""
+    return any(path.name.lower().endswith(kind_named(name).endings) for name in TABLES)
 
 
 def read_matrix(
