@@ -86,6 +86,11 @@ def checkpoint_of(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def bad_option(option: str, rule: str, got: object) -> ValueError:
+    """The one form of a complaint about the value of an option."""
+    return ValueError(f"{option} must be {rule}. Got {got} instead.")
+
+
 def parse_size(text: str) -> int:
     """``1GB``, ``512 MiB``, ``2e9``: bytes.
 
@@ -97,9 +102,7 @@ def parse_size(text: str) -> int:
     try:
         return machine.parse_size(text)
     except ValueError:
-        raise ValueError(
-            f"--max-memory must be a size such as 1GB or 512MiB. Got {text!r} instead."
-        ) from None
+        raise bad_option("--max-memory", "a size such as 1GB or 512MiB", repr(text)) from None
 
 
 def defaults_of(add_options: Callable[[argparse.ArgumentParser], None]) -> argparse.Namespace:

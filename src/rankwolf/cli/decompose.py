@@ -26,7 +26,7 @@ from rankwolf.cli.decompose_results import (
     PIPE,
     RESULT,
     Clock,
-    Job,
+    Solved,
     refits,
     story,
     write_folder,
@@ -228,10 +228,10 @@ def run(arguments: argparse.Namespace) -> int:
                 bars.stage("refit", None)
                 parts = fit.refit()
                 clock.lap("refit")
-            job = Job(arguments, matrix, source, scaling, fit, parts, kind, clock, add_options)
-            summary = {} if to_pipe else write_folder(job, bars)
+            solved = Solved(arguments, matrix, source, scaling, fit, parts, kind, clock, add_options)
+            summary = {} if to_pipe else write_folder(solved, bars)
         if to_pipe:
-            summary = write_pipe(job)
+            summary = write_pipe(solved)
     for text in summary["warnings"]:
         warn(f"warning: {text}")
     for line in story(summary, arguments.output, arguments.report):

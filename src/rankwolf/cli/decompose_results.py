@@ -38,7 +38,7 @@ class Clock:
         self.seconds[name], self._last = now - self._last, now
 
 
-class Job(NamedTuple):
+class Solved(NamedTuple):
     """What was read and found, on its way to be written; ``parts`` is ``fit``, or its refit."""
 
     arguments: argparse.Namespace
@@ -62,37 +62,37 @@ def refits(arguments: argparse.Namespace) -> bool:
     return bool(arguments.refit) and all(value is None for value in met)
 
 
-def write_folder(job: Job, bars: Bars) -> dict[str, Any]:
+def write_folder(solved: Solved, bars: Bars) -> dict[str, Any]:
     """Write both parts, the result, the summary and, if asked for, the page; returns the summary."""
-    arguments, target = job.arguments, job.arguments.output
+    arguments, target = solved.arguments, solved.arguments.output
     with whole_folder(target, force=arguments.force) as folder:
-        bars.stage("write", 2 * job.matrix.shape[0])
-        names = write_parts(folder, job.kind, job.matrix, job.parts, job.scaling, bars)
-        job.clock.lap("write")
-        summary = summarize(job)
+        bars.stage("write", 2 * solved.matrix.shape[0])
+        names = write_parts(folder, solved.kind, solved.matrix, solved.parts, solved.scaling, bars)
+        solved.clock.lap("write")
+        summary = summarize(solved)
         (folder / "summary.json").write_text(to_json(summary, indent=2) + "\n", encoding="utf-8")
         if arguments.report:
             (folder / "report.html").write_text(
-                page(job, summary), encoding="utf-8", errors="backslashreplace"
+                page(solved, summary), encoding="utf-8", errors="backslashreplace"
             )
     if arguments.force:
         remove_stale(target, {*names, *(["report.html"] if arguments.report else [])})
     return summary
 
 
-def write_pipe(job: Job) -> dict[str, Any]:
+def write_pipe(solved: Solved) -> dict[str, Any]:
     """Write one part as a text to standard output; returns the summary."""
     from rankwolf.cli.pipes import text_output
     from rankwolf.files.writing import dialect_for, row_blocks, write_text
 
-    parts, scaling, matrix = job.parts, job.scaling, job.matrix
-    wants_outliers = job.arguments.part == OUTLIERS
+    parts, scaling, matrix = solved.parts, solved.scaling, solved.matrix
+    wants_outliers = solved.arguments.part == OUTLIERS
     part = scaling.stretched(parts.sparse) if wants_outliers else scaling.restored(parts.low_rank)
     file = text_output()
-    write_text(file, row_blocks(part), matrix.labels, dialect_for(job.kind, matrix))
+    write_text(file, row_blocks(part), matrix.labels, dialect_for(solved.kind, matrix))
     file.flush()
-    job.clock.lap("write")
-    return summarize(job)
+    solved.clock.lap("write")
+    return summarize(solved)
 
 
 def write_parts(
@@ -137,7 +137,7 @@ def remove_stale(target: Path, written: set[str]) -> None:
     remove(target / name for name in known - written)
 
 
-def summarize(job: Job) -> dict[str, Any]:
+def summarize(solved: Solved) -> dict[str, Any]:
     """Sizes, weights, gap, status, seconds: numbers and words that JSON knows.
 
     Objective, gap and status are those of the convex ``fit``; rank, outliers and noise those of the ``parts`` that
@@ -148,8 +148,14 @@ def summarize(job: Job) -> dict[str, Any]:
     from rankwolf.ground.machine import peak_memory
     from rankwolf.result.doubts import doubts
 
-    arguments, matrix, source, fit, parts = job.arguments, job.matrix, job.source, job.fit, job.parts
-    (m, n), seconds = matrix.shape, job.clock.seconds
+    arguments, matrix, source, fit, parts = (
+        solved.arguments,
+        solved.matrix,
+        solved.source,
+        solved.fit,
+        solved.parts,
+    )
+    (m, n), seconds = matrix.shape, solved.clock.seconds
     weights = "noise" if arguments.delta == "auto" else "paper"
     if arguments.lambdas or arguments.radii or arguments.noise is not None:
         weights = "given"
@@ -159,14 +165,14 @@ def summarize(job: Job) -> dict[str, Any]:
         "rankwolf": __version__,
         "input": arguments.input,
         "kind": matrix.kind,
-        "format": job.kind,
+        "format": solved.kind,
         "rows": m,
         "columns": n,
         "sparse_input": matrix.is_sparse,
         "implicit": arguments.implicit if matrix.is_sparse else None,
         "observed_fraction": source.observed_fraction,
         "standardized": arguments.standardize,
-        **job.scaling.as_dict(),
+        **solved.scaling.as_dict(),
         "weights_from": weights,
         **fit.as_dict(),
         "refit": parts.noise_scale is not None,
@@ -179,7 +185,7 @@ def summarize(job: Job) -> dict[str, Any]:
         "peak_memory_bytes": peak_memory(),
         "notes": list(matrix.notes),
         "treated_as_data": list(matrix.keys),
-        "warnings": [*matrix.warnings, *map(in_options, doubts(fit)), *formulas(matrix, job.kind)],
+        "warnings": [*matrix.warnings, *map(in_options, doubts(fit)), *formulas(matrix, solved.kind)],
     }
 
 
@@ -208,13 +214,13 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def page(job: Job, summary: dict[str, Any]) -> str:
+def page(solved: Solved, summary: dict[str, Any]) -> str:
     """The text of report.html. One pass over the data counts what was observed, and S is computed once more."""
     from rankwolf.data.columns import observed_counts
     from rankwolf.report.matrix_page import matrix_page
     from rankwolf.report.outliers import Cell, Outliers
 
-    matrix, source, scaling, parts = job.matrix, job.source, job.scaling, job.parts
+    matrix, source, scaling, parts = solved.matrix, solved.source, solved.scaling, solved.parts
     outliers = Outliers(matrix.shape, matrix.labels, *observed_counts(source))
     if matrix.is_sparse:
         outliers.add(slice(0, matrix.shape[0]), slice(0, matrix.shape[1]), parts.sparse.to_scipy())
@@ -226,8 +232,8 @@ def page(job: Job, summary: dict[str, Any]) -> str:
     for i, j in outliers.places():
         observed, expected = float(matrix.values[i, j]), float(low_rank[i : i + 1][0, j])
         cells.append(Cell(matrix.labels.row(i), matrix.labels.column(j), observed, expected))
-    command = command_of("decompose", job.add_options, job.arguments)
-    return matrix_page(summary, job.fit, parts, outliers, cells, command)
+    command = command_of("decompose", solved.add_options, solved.arguments)
+    return matrix_page(summary, solved.fit, parts, outliers, cells, command)
 
 
 def assumptions(notes: Sequence[str], keys: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankwolf.cli.common import Output, check_target, to_json, warn
+from rankwolf.cli.common import Output, bad_option, check_target, to_json, warn
 from rankwolf.cli.separate_results import BACKGROUND, MASK, STATE, SUMMARY, next_part, remove_stale
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def check_live_options(arguments: argparse.Namespace, defaults: argparse.Namespa
     for name, least in (("warm_up", 20), ("absorb_after", 1)):
         value = getattr(arguments, name)
         if value is not None and value < least:
-            raise ValueError(f"--{name.replace('_', '-')} must be at least {least}. Got {value} instead.")
+            raise bad_option(f"--{name.replace('_', '-')}", f"at least {least}", value)
 
 
 def color_of(arguments: argparse.Namespace) -> bool | None:

@@ -14,6 +14,7 @@ from rankwolf.cli.common import (
     add_output_options,
     add_solving_options,
     add_strict_option,
+    bad_option,
     check_target,
     checkpoint_of,
     command_of,
@@ -221,9 +222,9 @@ def job_of(arguments: argparse.Namespace) -> Job:
     from rankwolf.video.separation import Job, SolveSettings
 
     if arguments.every < 1:
-        raise ValueError(f"--every must be at least 1. Got {arguments.every} instead.")
+        raise bad_option("--every", "at least 1", arguments.every)
     if arguments.sample is not None and not 0.0 < arguments.sample <= 1.0:
-        raise ValueError(f"--sample must be above 0 and at most 1. Got {arguments.sample:g} instead.")
+        raise bad_option("--sample", "above 0 and at most 1", f"{arguments.sample:g}")
     if arguments.audio and arguments.every != 1:
         raise ValueError("--audio keeps the sound in time with the pictures: --every does not go with it.")
     if arguments.audio and arguments.format == "png":

@@ -51,7 +51,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Totals:
+class LineTotals:
     """For each row of S, or for each column: Σ|S|, how many entries, the largest and where that is."""
 
     total: Array
@@ -60,7 +60,7 @@ class Totals:
     where: Array
 
     @classmethod
-    def of(cls, lines: int) -> Totals:
+    def of(cls, lines: int) -> LineTotals:
         """Totals of so many rows or columns, all zero."""
         types = (np.float64, np.int64, np.float64, np.int64)
         return cls(*(np.zeros(lines, dtype) for dtype in types))
@@ -106,7 +106,7 @@ class Outliers:
     ) -> None:
         self.shape, self.labels = shape, labels
         self._observed = (observed_in_rows, observed_in_columns)
-        self._totals = (Totals.of(shape[0]), Totals.of(shape[1]))
+        self._totals = (LineTotals.of(shape[0]), LineTotals.of(shape[1]))
         self._cells: list[tuple[float, int, int]] = []
         self._grid = (min(shape[0], MOST_ROWS), min(shape[1], MOST_COLUMNS))
         self._high, self._low = np.zeros(self._grid), np.zeros(self._grid)

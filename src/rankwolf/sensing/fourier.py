@@ -10,8 +10,8 @@ import scipy.sparse
 
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad, check_shape, check_whole
+from rankwolf.sensing.axes import AxisOrder, centring_phase
 from rankwolf.sensing.base import Products, Sensing
-from rankwolf.sensing.frames import Layout, centring_phase
 from rankwolf.sensing.masks import random_mask
 
 # Pixels that are transformed at once: 2 MB of real numbers.
@@ -23,7 +23,7 @@ class PartialFourier(Sensing):
 
     ``kept`` is a boolean array of shape (frames, height, width), or (height, width, frames) with ``time="last"``, or
     (height, width) for all of ``frames=`` frames. ``centred=True`` means that the zero frequency is in the middle of
-    the mask and of k-space (:mod:`rankwolf.sensing.frames`). The matrix is frames × (height·width). b is complex: all
+    the mask and of k-space (:mod:`rankwolf.sensing.axes`). The matrix is frames × (height·width). b is complex: all
     of k-space in the shape of the mask, of which only the kept places are read, or a vector of the kept coefficients,
     frame after frame.
 
@@ -42,8 +42,8 @@ class PartialFourier(Sensing):
     def __init__(
         self, kept: Any, *, frames: int | None = None, time: str | None = None, centred: bool = False
     ) -> None:
-        self._layout = Layout.checked(time, centred, "PartialFourier")
-        self.mask = self._layout.mask(kept, frames)
+        self._axes = AxisOrder.checked(time, centred, "PartialFourier")
+        self.mask = self._axes.mask(kept, frames)
         self.frames, self.frame_shape = self.mask.shape[0], (self.mask.shape[1], self.mask.shape[2])
         pixels = self.frame_shape[0] * self.frame_shape[1]
         super().__init__((self.frames, pixels), int(self.mask.sum()), np.complex128)
@@ -76,7 +76,7 @@ class PartialFourier(Sensing):
 
     def as_vector(self, b: Array) -> Array:
         """The coefficients of k-space that were kept."""
-        return b if b.ndim == 1 else self._layout.k_space(b, self.frames, self.frame_shape, None)[self.mask]
+        return b if b.ndim == 1 else self._axes.k_space(b, self.frames, self.frame_shape, None)[self.mask]
 
     def apply(self, matrix: Array) -> Array:
         """The kept coefficients, frame after frame: mn·log(n) operations, memory of a few frames."""
@@ -208,12 +208,12 @@ class Sense(Sensing):
         time: str | None = None,
         centred: bool = False,
     ) -> None:
-        self._layout = Layout.checked(time, centred, "Sense")
-        mask = self._layout.mask(kept, frames)
+        self._axes = AxisOrder.checked(time, centred, "Sense")
+        mask = self._axes.mask(kept, frames)
         # The mask is turned already; only the origin of the images is left to the one-coil operator.
         turned = np.fft.fftshift(mask, axes=(1, 2)) if centred else mask
         self._coil = PartialFourier(turned, time="first", centred=centred)
-        self._maps = self._layout.maps(maps, self._coil.frame_shape).reshape(-1, self._coil.shape[1])
+        self._maps = self._axes.maps(maps, self._coil.frame_shape).reshape(-1, self._coil.shape[1])
         self.coils = self._maps.shape[0]
         super().__init__(self._coil.shape, self.coils * self._coil.size, np.complex128)
 
@@ -222,7 +222,7 @@ class Sense(Sensing):
         if b.ndim == 1:
             return b
         coil = self._coil
-        k_space = self._layout.k_space(b, coil.frames, coil.frame_shape, self.coils)
+        k_space = self._axes.k_space(b, coil.frames, coil.frame_shape, self.coils)
         return np.concatenate([k_space[:, c][coil.mask] for c in range(self.coils)])
 
     def _maps_like(self, array: Array) -> Array:

@@ -9,9 +9,9 @@ import scipy
 
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad, check_choice, check_number, check_shape
+from rankwolf.sensing.axes import AxisOrder
 from rankwolf.sensing.base import Sensing
 from rankwolf.sensing.fourier import check_points
-from rankwolf.sensing.frames import Layout
 
 # In radians a pixel: what one period of k-space is.
 PERIOD = {"cycles": 1.0, "radians": 2.0 * np.pi}
@@ -59,7 +59,7 @@ class NonCartesian(Sensing):
         height, width = self.frame_shape
         self._maps = np.ones((1, height, width), np.complex128)
         if maps is not None:
-            self._maps = Layout("first", False, where).maps(maps, self.frame_shape).astype(np.complex128)
+            self._maps = AxisOrder("first", False, where).maps(maps, self.frame_shape).astype(np.complex128)
         self.complex_unknown, self._accuracy = (
             maps is not None,
             check_number("accuracy", accuracy, where=where),

@@ -82,26 +82,26 @@ class FitRows(Task[RegressionSums]):
 
 
 @dataclass
-class AtomSums(Sums):
+class ProbeSums(Sums):
     """For each probe v, with u = Gv/‖Gv‖: ‖Gv‖² and ‖Gv‖²·‖P_Ω(u vᵀ)‖²."""
 
     lengths: Array
     squares: Array
 
 
-class MeasureAtoms(Task[AtomSums]):
+class MeasureAtoms(Task[ProbeSums]):
     """Gv for each probe v, and how much of the atom Ω sees. Rows: U, Gv (written)."""
 
     def __init__(self, problem: Penalized, right: Array, probes: Array) -> None:
         self.limit, self.right_t = problem.lambda_S, np.ascontiguousarray(right.T)
         self.probes = probes.astype(right.dtype)
 
-    def start(self) -> AtomSums:
+    def start(self) -> ProbeSums:
         """Zeros."""
         count = self.probes.shape[1]
-        return AtomSums(np.zeros(count), np.zeros(count))
+        return ProbeSums(np.zeros(count), np.zeros(count))
 
-    def visit(self, sums: AtomSums, tile: Any, *rows: Array) -> None:
+    def visit(self, sums: ProbeSums, tile: Any, *rows: Array) -> None:
         """Write Gv for the rows of one sparse tile, and measure the atoms there."""
         left, images = rows
         images[...] = clip_tile(tile, left, self.right_t, self.limit) @ self.probes

@@ -1,5 +1,8 @@
 """Frames to matrix and back: reading, separating, writing and scoring of video, image folders and arrays of frames.
 
+Solving is the affair of :mod:`rankwolf.api`, and options and messages are that of :mod:`rankwolf.cli`: nothing here
+prints.
+
 For other people's code: :class:`Separator`, which separates a stream frame by frame, its ``LiveSettings``, and
 ``MaskRule``, how a mask is made.
 

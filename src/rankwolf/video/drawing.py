@@ -27,7 +27,7 @@ BLOCK_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class FrameBlock:
     """Consecutive frames from number ``first`` on: rows of the matrix, of the mask of what is observed, and of L."""
 
     first: int
@@ -109,7 +109,7 @@ def to_gray_levels(values: Array) -> Array:
 
 
 def write_pictures(
-    blocks: Iterable[Block],
+    blocks: Iterable[FrameBlock],
     painter: Painter,
     sinks: dict[str, Sink],
     visit: Callable[[Pictures], None],
@@ -161,7 +161,7 @@ def ahead(items: Iterable[T]) -> Iterator[T]:
             yield item
 
 
-def _of_block(painter: Painter, block: Block, i: int) -> Pictures:
+def _of_block(painter: Painter, block: FrameBlock, i: int) -> Pictures:
     present = None if block.present is None else block.present[i]
     return painter.paint(block.first + i, block.frames[i], present, block.low_rank[i])
 

@@ -23,7 +23,7 @@ from rankwolf.ground.arrays import Array
 from rankwolf.ground.once import computed_once
 from rankwolf.passes.coefficients import fit_rows
 from rankwolf.result import load
-from rankwolf.video.drawing import Block
+from rankwolf.video.drawing import FrameBlock
 from rankwolf.video.mask import MaskModel, MaskRule, Threshold
 from rankwolf.video.picture import Picture, read_region
 from rankwolf.video.reading import Reader
@@ -157,11 +157,11 @@ def _summary(path: Path) -> dict[str, Any]:
         ) from error
 
 
-def blocks_by_model(model: Model, reader: Reader, rows_at_once: int) -> Iterator[Block]:
+def blocks_by_model(model: Model, reader: Reader, rows_at_once: int) -> Iterator[FrameBlock]:
     """New frames with the L that the model gives them, ``rows_at_once`` in a block."""
     rows = (model.picture.to_row(frame) for frame in reader)
     first = 0
     while batch := list(islice(rows, rows_at_once)):
         frames = np.stack(batch)
-        yield Block(first, frames, None, model.low_rank(model.fit(frames)))
+        yield FrameBlock(first, frames, None, model.low_rank(model.fit(frames)))
         first += len(batch)

@@ -23,7 +23,14 @@ from rankwolf.ground.complaints import check_threads
 from rankwolf.ground.extras import needed
 from rankwolf.ground.machine import available_memory
 from rankwolf.ground.once import computed_once
-from rankwolf.video.drawing import Block, Painter, Pictures, median_background, rows_at_once, write_pictures
+from rankwolf.video.drawing import (
+    FrameBlock,
+    Painter,
+    Pictures,
+    median_background,
+    rows_at_once,
+    write_pictures,
+)
 from rankwolf.video.mask import Look, MaskModel, MaskRule, Threshold
 from rankwolf.video.model import Model, blocks_by_model
 from rankwolf.video.noise import (
@@ -285,7 +292,7 @@ def _note_losses(outcome: Outcome) -> None:
         outcome.warnings.append(said)
 
 
-def _write(outcome: Outcome, blocks: Iterator[Block], lambda_S: float, folder: Path, look: Any) -> None:
+def _write(outcome: Outcome, blocks: Iterator[FrameBlock], lambda_S: float, folder: Path, look: Any) -> None:
     job, reader, picture = outcome.job, outcome.reader, outcome.picture
     assert outcome.masker is not None
     painter = Painter(picture, lambda_S, outcome.masker, job.style)
@@ -393,10 +400,10 @@ def solve_clip(
     return replace(fit, sparse=fit.sparse.unsaved(), source=None)
 
 
-def blocks_of(clip: Clip, fit: Decomposition) -> Iterator[Block]:
+def blocks_of(clip: Clip, fit: Decomposition) -> Iterator[FrameBlock]:
     """The frames of a clip with their L, block by block."""
     step = rows_at_once(clip.picture)
     for first in range(0, len(clip.frames), step):
         rows = slice(first, min(first + step, len(clip.frames)))
         present = None if clip.present is None else clip.present[rows]
-        yield Block(first, clip.frames[rows], present, fit.low_rank[rows].astype(np.float32, copy=False))
+        yield FrameBlock(first, clip.frames[rows], present, fit.low_rank[rows].astype(np.float32, copy=False))

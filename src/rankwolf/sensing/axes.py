@@ -30,7 +30,7 @@ from rankwolf.ground.complaints import bad, check_choice, check_whole
 
 
 @dataclass(frozen=True)
-class Layout:
+class AxisOrder:
     """The order of axes in the user's masks, k-space and maps. ``where`` names the operator in errors."""
 
     time: str
@@ -40,7 +40,7 @@ class Layout:
     """Whether ``time`` is the default, because the user did not say it."""
 
     @classmethod
-    def checked(cls, time: Any, centred: Any, where: str) -> Layout:
+    def checked(cls, time: Any, centred: Any, where: str) -> AxisOrder:
         """From the user's ``time`` and ``centred``; an error where they are neither of the choices."""
         if not isinstance(centred, bool):
             raise bad("centred", "True or False", repr(centred), where)
