@@ -13,6 +13,7 @@ from rankwolf.cli.common import (
     to_json,
     whole_folder,
 )
+from rankwolf.ground.extras import require
 
 if TYPE_CHECKING:
     from rankwolf.result.decomposition import Decomposition, Record
@@ -51,6 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     The folder is made first, so that a place that cannot be written is known before any work.
     """
     target: Path = arguments.output
+    require("av", "PIL", "jinja2", "matplotlib")
     output = Output.of(arguments)
     with whole_folder(target, force=arguments.force) as folder:
         video = render(arguments, output)
@@ -177,9 +179,6 @@ def compare(video: Rendered, fit: Decomposition) -> dict[str, float]:
 
 def draw(video: Rendered, fit: Decomposition, masks: list[Any], path: Path) -> None:
     """Four moments, one row each: observed, background L, foreground S, mask."""
-    from rankwolf.ground.extras import needed
-
-    needed("matplotlib")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
