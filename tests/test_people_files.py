@@ -166,6 +166,8 @@ def test_columns_are_chosen_in_every_kind_of_table(tmp_path):
         np.testing.assert_allclose(matrix.values, table()[["c", "Größe"]], rtol=1e-14)
         with pytest.raises(ValueError, match=r"no column 'nope'. It has 'day', 'Größe', 'b', 'c'"):
             read_matrix(tmp_path / name, options=TableOptions(columns=["nope"]))
+        with pytest.raises(ValueError, match=r"no column 'b, c'.* Several are given as b c\.$"):
+            read_matrix(tmp_path / name, options=TableOptions(columns=["b, c"]))
     np.savetxt(tmp_path / "a.txt", table().iloc[:, 1:])  # without a heading: by number
     matrix = read_matrix(tmp_path / "a.txt", options=TableOptions("1", columns=["2", "column 0"]))
     np.testing.assert_allclose(matrix.values, table()[["c", "Größe"]], rtol=1e-14)
@@ -174,6 +176,15 @@ def test_columns_are_chosen_in_every_kind_of_table(tmp_path):
     np.save(tmp_path / "a.npy", np.eye(3))
     with pytest.raises(ValueError, match="--columns is for tables with names, and a NumPy array has none"):
         read_matrix(tmp_path / "a.npy", options=TableOptions(columns=["a"]))
+
+
+@pytest.mark.parametrize(("top", "line"), [("a,b\n1,2\n", 4), ("\n\na,b\n1,2\n", 6), ("7,8\n1,2\n", 4)])
+def test_a_row_with_more_cells_than_the_others_is_named_by_its_line(top, line, tmp_path):
+    (tmp_path / "a.csv").write_text(top + "3,4\n5,6,7\n8,9\n")
+    with pytest.raises(
+        ValueError, match=rf"'.*a\.csv': its line {line} has 3 cells, and those above have 2\.$"
+    ):
+        read_matrix(tmp_path / "a.csv")
 
 
 def test_a_spreadsheet_as_people_have_it(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -76,7 +77,9 @@ def find_column(address: Address, names: Sequence[str], wanted: str, named: bool
     if wanted in names:
         return list(names).index(wanted)
     shown = ", ".join(repr(name) for name in names[:8])
-    raise address.bad(f"it has no column {wanted!r}. It has {shown}{', …' if len(names) > 8 else ''}.")
+    several = [name.strip() for name in wanted.split(",")]
+    hint = f" Several are given as {shlex.join(several)}." if set(several) <= set(names) else ""
+    raise address.bad(f"it has no column {wanted!r}. It has {shown}{', …' if len(names) > 8 else ''}.{hint}")
 
 
 def kept_columns(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -10,7 +11,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from rankwolf.files.address import Address
+from rankwolf.files.address import Address, RefusedError
 from rankwolf.files.cells import MISSING, looks_like_number, numbers_of
 from rankwolf.files.claims import Budget
 from rankwolf.files.columns import (
@@ -52,18 +53,21 @@ def read_text(address: Address, budget: Budget, options: TableOptions, kind: str
         # The number that was written: what pandas gives by itself since 3.1, where asking for it is deprecated.
         old = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
         exact: dict[str, Any] = {"float_precision": "round_trip"} if old else {}
-        frame = pd.read_csv(
-            file,
-            sep=r"\s+" if dialect.separator == " " else dialect.separator,
-            header=None,
-            dtype=dict.fromkeys(index, "str"),
-            low_memory=False,
-            skipinitialspace=True,
-            decimal=dialect.decimal,
-            **exact,
-            keep_default_na=False,
-            na_values=sorted({form for word in missing for form in (word, word.upper(), word.title())}),
-        )
+        try:
+            frame = pd.read_csv(
+                file,
+                sep=r"\s+" if dialect.separator == " " else dialect.separator,
+                header=None,
+                dtype=dict.fromkeys(index, "str"),
+                low_memory=False,
+                skipinitialspace=True,
+                decimal=dialect.decimal,
+                **exact,
+                keep_default_na=False,
+                na_values=sorted({form for word in missing for form in (word, word.upper(), word.title())}),
+            )
+        except pd.errors.ParserError as error:
+            raise _uneven(address, str(error), top.lines) from error
     if frame.shape[1] != len(names):
         raise address.bad(f"its rows have up to {frame.shape[1]} cells and its first row {len(names)}.")
     values = np.empty((len(frame), len(kept)), np.float64)
@@ -93,6 +97,15 @@ def read_text(address: Address, budget: Budget, options: TableOptions, kind: str
         keys=data_or_names(values, labels.columns or [f"column {number}" for number in kept]),
         dialect=dialect,
     )
+
+
+def _uneven(address: Address, said: str, lines_above: int) -> RefusedError:
+    """The complaint about a row that is too long, with its line in the file: pandas counts from the first row on."""
+    found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", said)
+    if found is None:
+        return address.bad(f"it is not a table, or damaged ({said}).")
+    cells, line, more = map(int, found.groups())
+    return address.bad(f"its line {line + lines_above} has {more} cells, and those above have {cells}.")
 
 
 def _sample(address: Address, file: IO[str]) -> list[str]:
