@@ -9,10 +9,11 @@ means stands beside each row. Each part runs in a process of its own. The exit c
 
 from __future__ import annotations
 
-import argparse
 import re
 import subprocess
 import sys
+
+from benchmarks.harness.options import options_of
 
 MEANINGS = {
     "disks": "one line that names the output, nothing left",
@@ -40,9 +41,7 @@ def run(part: str, tries: int, seed: int) -> list[tuple[str, int, int, str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__)
     parser.add_argument("--tries", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))

@@ -13,7 +13,6 @@ failed.
 
 from __future__ import annotations
 
-import argparse
 import random
 import shutil
 import signal
@@ -27,6 +26,7 @@ from typing import Any
 
 from benchmarks.faults.children import Ending, command, make_in_child, run_child, warm_up
 from benchmarks.faults.fuzzing.mutate import mutated
+from benchmarks.harness.options import options_of
 
 LONGEST = 20.0
 # An unchanged sample may be the first of its kind, and wait for kernels to be compiled.
@@ -206,9 +206,7 @@ def fuzz(
 def main() -> None:
     from benchmarks.faults.fuzzing.samples import SAMPLES
 
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--kinds", nargs="+", choices=list(SAMPLES), default=list(SAMPLES))
     parser.add_argument("--seed", type=int, default=0, help="another seed makes other files")

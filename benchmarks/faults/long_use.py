@@ -11,7 +11,6 @@ counts that were reached are said. The exit code is 1 where something grew.
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
 import threading
@@ -24,6 +23,7 @@ from pathlib import Path
 import numpy as np
 
 import rankwolf as rw
+from benchmarks.harness.options import options_of
 from rankwolf.video.live import LiveSettings, Separator
 
 GROWTH = 8e6
@@ -77,9 +77,7 @@ def repeat(name: str, work: Callable[[int], object], count: int, seconds: float,
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__)
     parser.add_argument("--calls", type=int, default=10_000)
     parser.add_argument("--batches", type=int, default=10_000)
     parser.add_argument("--frames", type=int, default=2_160_000, help="of --live: 24 hours at 25 a second")

@@ -7,7 +7,6 @@ the wall time of the call over the limit, and what the result says about it.
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import rankwolf as rw
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import Results, table
 
 LIMITS = (1.0, 5.0, 20.0)
@@ -30,9 +30,7 @@ CASES: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__)
     parser.add_argument("--side", type=int, default=4000)
     options = parser.parse_args()
     data = np.random.default_rng(0).standard_normal((options.side, options.side))

@@ -58,8 +58,9 @@ def _plain(value: Any) -> Any:
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A Markdown table, padded so that it reads well as plain text too."""
-    cells = [list(header), *(list(row) for row in rows)]
+    """A Markdown table, padded so that it reads well as plain text too; what a short row lacks is "–"."""
+    head = list(header)
+    cells = [head, *([*row, *["–"] * (len(head) - len(row))] for row in map(list, rows))]
     widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
     lines = ["| " + " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) + " |" for row in cells]
     lines.insert(1, "|" + "|".join("-" * (w + 2) for w in widths) + "|")

@@ -92,7 +92,7 @@ def report(rows: list[Row], settings: Row) -> str:
     lines = []
     for row in rows:
         if "failure" in row:
-            lines.append([row["failure"], *["–"] * 4])
+            lines.append([row["failure"]])
             continue
         name = f"{row['shape'][0]} × {row['shape'][1]}" + (
             f", seeds 0–{row['seeds'] - 1}" if "seeds" in row else ""

@@ -19,7 +19,6 @@ much that matters). ``--settings`` takes some of the settings, by number. ``--to
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -28,6 +27,7 @@ import numpy as np
 
 import rankwolf as rw
 from benchmarks.data import Array
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import Results, table
 
 GRID = 2.0 ** np.arange(-3.0, 4.5, 0.5)
@@ -184,9 +184,7 @@ def judge(setting: Setting, seed: int, tol: float = 2e-3) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--missing", type=float, help="hide this share of the entries in every setting")
     parser.add_argument(

@@ -7,7 +7,6 @@ knows which entries are outliers, when the convex fit before the refit has a rel
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from dataclasses import asdict
 from unittest import mock
@@ -15,6 +14,7 @@ from unittest import mock
 import numpy as np
 
 import rankwolf as rw
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import Results, table
 from benchmarks.quality.auto_delta import SETTINGS, make, oracle
 from rankwolf.api import rank as ranks
@@ -23,9 +23,7 @@ TOLERANCES = (1e-1, 1e-2, 1e-3)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     results = Results("given_rank", vars(options))

@@ -9,7 +9,6 @@ transform along time, which the rivals have as well.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator
 from itertools import product
@@ -28,6 +27,7 @@ from benchmarks.contestants.mri import (
 from benchmarks.data import Array
 from benchmarks.datasets.mri import Series, brain, measured, smaller
 from benchmarks.datasets.phantoms import phantoms
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import Results, Row, table
 from rankwolf.ground.blas import one_blas_thread
 from rankwolf.sensing import Temporal
@@ -108,9 +108,7 @@ def chosen(names: list[str], side: int) -> dict[str, Array]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__)
     parser.add_argument("--lines", type=int, nargs="+", default=[4, 8, 16])
     parser.add_argument("--coils", type=int, nargs="+", default=[1, 8])
     parser.add_argument(

@@ -16,7 +16,6 @@ cells that are found (recall), by size, and the share of those that are called a
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections.abc import Callable
 
@@ -24,6 +23,7 @@ import numpy as np
 
 import rankwolf as rw
 from benchmarks.data import Array
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import Results, table
 
 SHAPES = ((1000, 20), (500, 60), (300, 200))
@@ -104,9 +104,7 @@ def judge(method: Callable[[Array], Array], shape: tuple[int, int], seed: int) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     results = Results("outliers", vars(options))

@@ -20,7 +20,6 @@ PCA and TruncatedSVD see column means in the place of missing entries and, gener
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Callable
@@ -31,6 +30,7 @@ import numpy as np
 
 import rankwolf as rw
 from benchmarks.data import Array
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import Results, table
 from benchmarks.quality.auto_delta import Case, oracle
 
@@ -205,9 +205,7 @@ def average_precision(panel: Panel, scores: Array) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
     options = parser.parse_args()

@@ -7,7 +7,6 @@ time, and what the model holds after 1, 5, 10 and 20 batches (its pickle) with t
 
 from __future__ import annotations
 
-import argparse
 import pickle
 import time
 import tracemalloc
@@ -17,6 +16,7 @@ from scipy.linalg import subspace_angles
 
 import rankwolf as rw
 from benchmarks.data import Array
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import Results, table
 
 RANK, COLUMNS, NOISE, OUTLIERS, MISSING = 5, 100, 0.2, 0.05, 0.2
@@ -44,9 +44,7 @@ def judge(model: rw.RobustPCA, data: Array, truth: Array, right: Array) -> dict[
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__)
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--batches", type=int, default=20)
     options = parser.parse_args()

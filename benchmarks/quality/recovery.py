@@ -8,7 +8,6 @@ and the paper's, with its factor √ρ in that ratio. Every run has its own oper
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 
 import rankwolf as rw
 from benchmarks.data import Array
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import FOLDER, Results, Row, table
 from rankwolf.api.measured_weights import default_weights
 from rankwolf.data.measurements import Measurements
@@ -104,9 +104,7 @@ def draw(rows: list[Row], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--fractions", type=float, nargs="+", default=list(FRACTIONS))
     parser.add_argument("--operators", nargs="+", choices=list(OPERATORS), default=list(OPERATORS))

@@ -8,7 +8,6 @@ all series, and leave-one-out: what the setting that is best on the others costs
 
 from __future__ import annotations
 
-import argparse
 from itertools import product
 from typing import Any
 
@@ -18,6 +17,7 @@ import rankwolf as rw
 from benchmarks.data import MissingDataError
 from benchmarks.datasets.mri import Series, brain, measured, smaller
 from benchmarks.datasets.phantoms import phantoms
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import Results, table
 from rankwolf.api.measured_weights import series_weights
 from rankwolf.data.measurements import Measurements
@@ -46,9 +46,7 @@ def errors(case: Series) -> dict[tuple[float, float, int], float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__)
     parser.add_argument("--side", type=int, default=32)
     options = parser.parse_args()
     results = Results("series_rule", vars(options))

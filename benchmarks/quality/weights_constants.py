@@ -28,6 +28,7 @@ import numpy as np
 
 import rankwolf as rw
 from benchmarks.data import Array
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import FOLDER, Results, Row, table
 from benchmarks.quality.auto_delta import SETTINGS, Case, make
 from rankwolf.data.open import open_source
@@ -119,9 +120,7 @@ def errors_of_refit(case: Case) -> Iterator[tuple[str, float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--settings", type=int, nargs=2, default=(1, len(SETTINGS)), metavar=("FIRST", "LAST")

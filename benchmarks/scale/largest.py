@@ -37,7 +37,7 @@ def report(rows: list[Row], settings: Row) -> str:
     lines = []
     for row in rows:
         if "failure" in row:
-            lines.append([row["label"], row["weights"], row["failure"], *["–"] * 6])
+            lines.append([row["label"], row["weights"], row["failure"]])
             continue
         gigabytes = None if row["memory_total"] is None else row["memory_total"] / 1e9
         lines.append([

@@ -24,13 +24,13 @@ tasks that do nothing. β and ℓ, bandwidth and latency of the network, are giv
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import dataclass
 from math import ceil, log, log2
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness.options import options_of
 from benchmarks.scale.dask_overhead import MANY
 
 
@@ -131,9 +131,7 @@ def predict(costs: Costs, threads: int, passes: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__)
     parser.add_argument("--measured", type=Path, required=True)
     parser.add_argument("--bandwidth", type=float, default=1.25e9, help="bytes a second; default 10 Gbit/s")
     parser.add_argument("--latency", type=float, default=2e-4)

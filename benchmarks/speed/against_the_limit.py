@@ -173,7 +173,7 @@ def report(rows: list[Row], settings: Row) -> str:
     lines = []
     for row in rows:
         if "failure" in row:
-            lines.append([row["failure"], *["–"] * 7])
+            lines.append([row["failure"]])
             continue
         what = "iteration" if row["method"] == "fw-t" else "pass"
         lines.append([

@@ -8,7 +8,6 @@ changes less than seconds on the clock.
 
 from __future__ import annotations
 
-import argparse
 import time
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 
 import rankwolf as rw
 from benchmarks.data import Array
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import FOLDER, Results, Row, table
 from rankwolf.api.measured_weights import default_weights
 from rankwolf.data.measurements import Measurements
@@ -102,9 +102,7 @@ def text(row: Row, target: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__)
     parser.add_argument("--deltas", type=float, nargs="+", default=[1e-2, 1e-3])
     parser.add_argument("--fractions", type=float, nargs="+", default=[0.5, 0.8])
     parser.add_argument("--seed", type=int, default=0)

@@ -7,7 +7,6 @@ The last column is the share of the processor's time that lower bounds and proof
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ import numpy as np
 import rankwolf as rw
 from benchmarks.data import Array
 from benchmarks.datasets.mri import series
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import Results, Row, table
 from rankwolf.run import loop
 from rankwolf.run.judge import assess
@@ -179,9 +179,7 @@ def try_rules(names: list[str], seeds: list[int], most: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__)
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
     parser.add_argument("--methods", nargs="+", default=["primal-dual", "fista"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])

@@ -6,7 +6,6 @@ ratio says the same on a busy machine; the peak of memory is that of a second, s
 
 from __future__ import annotations
 
-import argparse
 import time
 import tracemalloc
 
@@ -15,6 +14,7 @@ import numpy as np
 import rankwolf as rw
 from benchmarks.data import Array
 from benchmarks.datasets.mri import radial_mask
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import Results, Row, table
 from rankwolf.sensing import PartialFourier
 
@@ -71,9 +71,7 @@ def cost_of_iterations(frames: int, side: int, lines: int, iterations: int) -> R
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__)
     parser.add_argument("--frames", type=int, default=500)
     parser.add_argument("--side", type=int, default=128)
     parser.add_argument("--lines", type=int, nargs="+", default=[8, 16])

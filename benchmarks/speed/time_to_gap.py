@@ -44,9 +44,7 @@ def report(rows: list[Row], settings: Row) -> str:
     lines = []
     for row in rows:
         if "failure" in row:
-            lines.append(
-                [row["label"], f"{row['rho']:.1f}", row["contestant"], str(row["failure"]), *["–"] * 4]
-            )
+            lines.append([row["label"], f"{row['rho']:.1f}", row["contestant"], str(row["failure"])])
             continue
         own = next((other for other in rows if other["contestant"] == settings["ours"]
                     and (other["label"], other["rho"]) == (row["label"], row["rho"])), None)  # fmt: skip
