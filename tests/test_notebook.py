@@ -20,6 +20,9 @@ CELLS = (
     "model = rw.RobustPCA(random_state=0).fit(X.to_numpy())\nmodel",
     "model.plot_outliers(X.to_numpy()[:30]);",
     "fit.sparse.to_frame().abs().max().idxmax()",
+    "figure = fit.plot()\nfigure",
+    "figure",
+    "fit.plot();",
 )
 
 
@@ -39,5 +42,8 @@ def test_a_notebook_shows_what_it_should(tmp_path):
         assert any("image/png" in output.get("data", {}) for output in outputs[cell])
     assert "RobustPCA" in outputs[3][0].data["text/html"]
     assert outputs[5][0].data["text/plain"] == "4"
+    # Once, whether the cell returns the figure or pyplot shows it.
+    for cell in (6, 7, 8):
+        assert ["image/png" in output.data for output in outputs[cell]] == [True]
     # Nothing was written as plain lines: the bar replaces the table.
     assert not any(output.output_type == "stream" for cell in outputs for output in cell)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import matplotlib
 import numpy as np
 import pytest
@@ -32,6 +34,7 @@ def test_a_figure_of_four_panels(fit):
     titles = [ax.get_title() for ax in figure.axes if ax.get_title()]
     assert titles == ["L, the low-rank part", "S, the sparse part", "singular values of L", "convergence"]
     figure.canvas.draw()
+    assert len(pickle.loads(pickle.dumps(figure)).axes) == len(figure.axes)
 
 
 def test_one_panel_goes_where_it_is_told(fit):
@@ -49,8 +52,10 @@ def test_the_last_point_of_the_convergence_is_the_gap_that_was_proved(fit):
 
 def test_a_large_matrix_is_drawn_from_few_entries():
     L = rw.LowRank(np.ones((5000, 1)), np.array([2.0]), np.ones((1, 3000)))
-    picture = plots.heat_map(L).images[0].get_array()
-    assert max(picture.shape) <= plots.MOST_LINES
+    ax = plots.heat_map(L)
+    assert max(ax.images[0].get_array().shape) <= plots.MOST_LINES
+    # The axes count the rows and columns of the matrix.
+    assert ax.get_xlim() == (-0.5, 2999.5) and ax.get_ylim() == (4999.5, -0.5)
 
 
 def test_nothing_in_l_is_said_and_not_drawn():

@@ -6,6 +6,7 @@ is asked for (extra ``report``). Nothing is computed here but what a picture sho
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +40,9 @@ def heat_map(part: Any, ax: Any = None, *, title: str = "", signed: bool = False
         options: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -reach, "vmax": reach}
     else:
         options = {"cmap": "viridis"}
-    image = ax.imshow(shown, aspect="auto", interpolation="nearest", **options)
+    # So that the axes count the rows and columns of the matrix, not those that are shown.
+    place = (-0.5, part.shape[1] - 0.5, part.shape[0] - 0.5, -0.5)
+    image = ax.imshow(shown, aspect="auto", interpolation="nearest", extent=place, **options)
     ax.set(title=title, xlabel="column", ylabel="row")
     ax.figure.colorbar(image, ax=ax, shrink=0.8)
     return ax
@@ -90,6 +93,7 @@ def decomposition(fit: Any, panel: str | None = None, ax: Any = None) -> Any:
         figure.clear()
         for name, place in zip(PANELS, figure.subplots(2, 2).ravel(), strict=True):
             decomposition(fit, name, place)
+        figure._ipython_display_ = partial(_show_once, figure)
         return figure
     if panel not in PANELS:
         raise bad("panel", "one of " + ", ".join(map(repr, PANELS)), repr(panel), "plot")
@@ -100,6 +104,18 @@ def decomposition(fit: Any, panel: str | None = None, ax: Any = None) -> Any:
     part = getattr(fit, panel)
     title = "L, the low-rank part" if panel == "low_rank" else "S, the sparse part"
     return heat_map(part, ax, title=title, signed=panel == "sparse" and not _is_complex(part))
+
+
+def _show_once(figure: Any) -> None:
+    """How a notebook shows a figure: pyplot, which shows what it has at the end of the cell, has it no longer.
+
+    Otherwise one that the cell returns would be there twice. Windows of other backends stay.
+    """
+    plt = needed("matplotlib.pyplot")
+    del figure._ipython_display_
+    if "inline" in plt.get_backend():
+        plt.close(figure)
+    needed("IPython.display").display(figure)
 
 
 def outliers(cells: Array, ax: Any = None, *, threshold: float, frame: Frame | None = None) -> Any:
