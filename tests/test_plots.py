@@ -58,6 +58,11 @@ def test_a_large_matrix_is_drawn_from_few_entries():
     assert ax.get_xlim() == (-0.5, 2999.5) and ax.get_ylim() == (4999.5, -0.5)
 
 
+def test_there_is_no_singular_value_one_and_a_half(fit):
+    for axis in (fit.plot("singular_values").xaxis, rw.path(np.asarray(fit.low_rank), rng=0).plot().yaxis):
+        assert all(tick == round(tick) for tick in axis.get_ticklocs())
+
+
 def test_nothing_in_l_is_said_and_not_drawn():
     ax = plots.singular_values(np.zeros(0))
     assert [text.get_text() for text in ax.texts] == ["L = 0"]

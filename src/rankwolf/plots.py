@@ -60,6 +60,7 @@ def singular_values(values: Array, ax: Any = None, *, title: str = "singular val
     else:
         ax.text(0.5, 0.5, "L = 0", ha="center", va="center", transform=ax.transAxes)
     ax.set(title=title, xlabel="number")
+    ax.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
     return ax
 
 
@@ -167,6 +168,7 @@ def path(found: Any, ax: Any = None) -> Any:
     ax.plot(deltas, found.ranks, "o-", color="tab:blue", markersize=4, label="rank of L")
     ax.set(xscale="log", xlabel="δ", ylabel="rank of L", title="the path")
     ax.invert_xaxis()
+    ax.yaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
     shares = ax.twinx()
     residuals = [point.residual for point in found.points]
     in_sparse = [point.share for point in found.points]
