@@ -106,6 +106,17 @@ def test_a_stream_explains_as_much():
     np.testing.assert_allclose(model.explained_variance_ratio_, pca.explained_variance_ratio_, rtol=0.05)
 
 
+def test_signs_do_not_depend_on_how_a_component_was_found():
+    """The entry of largest magnitude is positive: in a fit, in that of the negative table, and in a stream."""
+    model, turned = of_all_components(), rw.RobustPCA(random_state=0).fit(-clean())
+    np.testing.assert_allclose(turned.components_, model.components_, atol=1e-6)
+    stream = rw.RobustPCA(random_state=0)
+    for batch in np.array_split(clean(), 3):
+        stream.partial_fit(batch)
+    for components in (model.components_, stream.components_):
+        assert np.all(np.max(components, axis=1) == np.max(np.abs(components), axis=1))
+
+
 def test_tables_are_filled_in_and_scored_as_tables():
     model = rw.RobustPCA(random_state=0).fit(table())
     filled, cells = model.impute(table()), model.score_cells(table())

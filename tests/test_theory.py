@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import reference
 
+import rankwolf as rw
 from rankwolf.data import InMemory
 from rankwolf.problem import Constrained, Penalized
 from rankwolf.solvers import Fista, FrankWolfe, FrankWolfeProjection, FrankWolfeThresholding, Ista
@@ -116,6 +117,21 @@ def test_fw_t_follows_the_paper_where_the_oracle_says_stop(delta):
         zeros, near = zeros + (ratio <= 1.0), near + (1.0 < ratio < 1.01)
     assert zeros > 0
     assert near > 0
+
+
+@pytest.mark.doubts("iteration limit", "most of it is noise")
+def test_after_a_rise_fista_goes_down_again_if_it_restarts():
+    """Without momentum a step minimises a majorant. As printed, Algorithm 8 rises many times in a row."""
+    M, seen = reference.corrupted(0, 40, 25, observed=0.6)
+    rises = {}
+    for restart in (True, False):
+        settings = {"method": Fista(restart=restart), "tol": 0.0, "max_iter": 150, "rng": 0}
+        fit = rw.decompose(M, observed=seen, delta=0.02, **settings)
+        objectives = np.array([record.objective for record in fit.history])
+        rises[restart] = np.diff(objectives) > 1e-12 * objectives[1:]
+    assert rises[True].any()
+    assert not np.any(rises[True][1:] & rises[True][:-1])
+    assert np.any(rises[False][1:] & rises[False][:-1])
 
 
 @pytest.mark.parametrize(("m", "n", "observed"), SHAPES)
