@@ -57,6 +57,8 @@ def test_resumed_is_undisturbed(method, dtype, tmp_path):
     objectives = [[record.objective for record in fit.history[:-1]] for fit in (whole, second)]
     np.testing.assert_allclose(objectives[1], objectives[0], rtol=1e-8)
     assert second.objective == pytest.approx(whole.objective, rel=1e-8)
+    seconds = [record.seconds for record in second.history]
+    assert seconds == sorted(seconds), "the time of the first run counts"
     assert os.listdir(tmp_path) == ["run.checkpoint"]
 
 

@@ -336,6 +336,19 @@ def test_a_stream_finds_a_direction_that_its_first_batch_did_not_have():
     assert np.degrees(subspace_angles(directions.T, model.components_[:3].T)[0]) < 6.0
 
 
+def test_a_stream_learns_from_how_its_batches_differ():
+    """Each batch has one direction inside, and a mean of its own along another, which only all of them show."""
+    rng = np.random.default_rng(0)
+    inside, between = np.linalg.qr(rng.standard_normal((20, 2)))[0].T
+    model = RobustPCA(random_state=0)
+    for _ in range(12):
+        rows = 3.0 * rng.standard_normal((100, 1)) * inside + rng.standard_normal() * between
+        model.partial_fit(rows + 0.1 * rng.standard_normal((100, 20)))
+    assert model.n_components_ == 2
+    for direction in (inside, between):
+        assert np.linalg.norm(model.components_ @ direction) > 0.99
+
+
 def test_forgetting_follows_a_change():
     rng = np.random.default_rng(4)
     old, new = rng.standard_normal((2, 1, 20))

@@ -49,6 +49,13 @@ def test_without_outliers_the_variances_are_those_of_pca():
     )
 
 
+def test_noise_is_a_part_of_the_variance_too():
+    data = clean() + 0.5 * np.random.default_rng(2).standard_normal((600, 12))
+    model, pca = rw.RobustPCA(random_state=0).fit(data), PCA(3).fit(data)
+    np.testing.assert_allclose(model.explained_variance_ratio_, pca.explained_variance_ratio_, rtol=0.02)
+    assert np.sum(model.explained_variance_ratio_) < 0.95
+
+
 def test_with_outliers_they_are_those_of_the_clean_table():
     pca = PCA(3).fit(clean())
     for settings in ({}, {"refit": False}):

@@ -17,6 +17,7 @@ from video_files import scene, write_images
 import rankwolf as rw
 from rankwolf.cli.main import main
 from rankwolf.report import figures, page
+from rankwolf.report.events import Sighting, events_of
 from rankwolf.report.solving import solve_charts
 from rankwolf.report.video_page import MOST_FRAMES, Album
 
@@ -227,3 +228,18 @@ def test_durations(seconds, text):
     assert page.percent(float("nan")) == "unknown"
     assert page.percent(0.00034) == "0.034 %"
     assert page.percent(1.0) == "100 %"
+
+
+def test_an_event_ends_where_the_object_is_elsewhere_or_was_gone_for_long():
+    def seen(number, left):
+        return Sighting(number, (0.4, 0.6, left, left + 0.1), 0.02)
+
+    def numbers(*sightings):
+        return [
+            [sighting.number for sighting in event.sightings] for event in events_of(sightings, window=10)
+        ]
+
+    assert numbers(seen(3, 0.1), seen(14, 0.2), seen(25, 0.3)) == [[3, 14, 25]]
+    assert numbers(seen(3, 0.1), None, seen(14, 0.8)) == [[3], [14]]
+    assert numbers(seen(3, 0.1), None, seen(29, 0.1)) == [[3], [29]]
+    assert events_of([seen(3, 0.1), Sighting(9, (0.4, 0.7, 0.1, 0.3), 0.05)], 10)[0].best.number == 9

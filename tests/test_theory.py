@@ -13,6 +13,7 @@ import rankwolf as rw
 from rankwolf.data import InMemory
 from rankwolf.problem import Constrained, Penalized
 from rankwolf.solvers import Fista, FrankWolfe, FrankWolfeProjection, FrankWolfeThresholding, Ista
+from rankwolf.solvers.iterates.base import Oracle
 
 SHAPES = [(40, 25, 1.0), (25, 40, 1.0), (40, 25, 0.7), (25, 40, 0.6)]
 EXACT = {"oracle_tol": 1e-15, "oracle_products": 100}
@@ -117,6 +118,14 @@ def test_fw_t_follows_the_paper_where_the_oracle_says_stop(delta):
         zeros, near = zeros + (ratio <= 1.0), near + (1.0 < ratio < 1.01)
     assert zeros > 0
     assert near > 0
+
+
+def test_the_oracle_is_asked_ever_more_exactly():
+    """A tenth of the relative gap, so that its error does not hide the progress; never more loosely than ``tol``."""
+    oracle = Oracle(tol=3e-3)
+    assert oracle.tol_at(100.0, 0.0) == oracle.tol_at(0.0, 0.0) == 3e-3
+    assert oracle.tol_at(100.0, 99.9) == pytest.approx(1e-4)
+    assert oracle.tol_at(100.0, 100.1) == 0.0
 
 
 @pytest.mark.doubts("iteration limit", "most of it is noise")
