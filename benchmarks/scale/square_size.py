@@ -53,7 +53,7 @@ def assembled(share: float) -> Array:
     for change in VERSIONS:
         for part in parts:
             chosen = change(part[: max(1, round(share * len(part)))])[: count - filled]
-            matrix[filled : filled + len(chosen)] = chosen.reshape(len(chosen), -1)
+            matrix[filled : filled + len(chosen)] = chosen.reshape(-1, HEIGHT * WIDTH)
             filled += len(chosen)
     return matrix[:filled]
 

@@ -82,7 +82,7 @@ class Hybrid(Solver[Problem, HybridState]):
         """The objective, a bound from Ritz values on span Q, and what a proof may be expected to give."""
         found, weights = state.found, state.evaluated.weights
         bound = ritz_bound(problem, state.evaluated)
-        settled = problem.price_error(weights, found) < inf
+        settled = state.sees_all and problem.price_error(weights, found) < inf
         margin = margin_of(problem, state, self.settings)
         ready = settled and (not problem.follows or problem.allows(weights, found, margin))
         expected = bound

@@ -138,6 +138,15 @@ class HybridState:
         """What was found at the best point."""
         return self.found_at(self.evaluated)
 
+    @property
+    def sees_all(self) -> bool:
+        """Whether the last step brought no direction into L that is longer than λ_L there.
+
+        One that is has grown unseen by the probes, and others may have: Ritz values on them promise too much.
+        """
+        lengths = np.sum(np.square(self.right, dtype=np.float64), axis=0)[self.evaluated.right.shape[1] :]
+        return not lengths.size or float(lengths.max()) <= self.level.weights.lambda_L
+
     def found_at(self, point: Point) -> Found:
         """What the pass found that evaluated ``point``."""
         return self.found_by(point.sums, point.weights.lambda_S, point.nuclear_norm, point.right.shape[1])

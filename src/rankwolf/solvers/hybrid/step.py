@@ -143,7 +143,8 @@ def threshold(
     state.rows, state.left_map = swept.rows, coordinates[:, :rank] * root
     dtype, new = source.dtype, vectors[:, :rank] * root
     state.right = np.ascontiguousarray(new.astype(dtype))
-    state.basis = _next_basis(vectors, rank, settings, state.rng).astype(dtype)
+    waiting = int(np.count_nonzero(singular > settings.near * cut)) - rank
+    state.basis = _next_basis(vectors, rank, waiting, settings, state.rng).astype(dtype)
     state.first = False
     return price
 
@@ -169,10 +170,16 @@ def _basis_with(right: Array, basis: Array, rng: np.random.Generator) -> Array:
     return np.hstack([leading, rest]).astype(basis.dtype)
 
 
-def _next_basis(vectors: Array, rank: int, settings: HybridSettings, rng: np.random.Generator) -> Array:
-    """The leading vectors: the rank, and the probes; random ones where there are too few."""
+def _next_basis(
+    vectors: Array, rank: int, waiting: int, settings: HybridSettings, rng: np.random.Generator
+) -> Array:
+    """The leading vectors: the rank, and the probes; random ones where there are too few.
+
+    ``waiting`` are the directions that just stay out of L.
+    """
     n, have = vectors.shape
-    want = rank + max(settings.least_probes, int(settings.probe_share * rank))
+    probes = max(settings.probe_share * rank, settings.probes_for_each * waiting)
+    want = rank + max(settings.least_probes, int(probes))
     want = min(-(-want // 8) * 8, n)  # BLAS likes multiples of its vectors
     if want <= have:
         return np.ascontiguousarray(vectors[:, :want])
