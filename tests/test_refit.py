@@ -210,6 +210,19 @@ def test_magnitudes_in_bins_give_the_same_noise_as_sorting_them():
     assert found.outlier_share == pytest.approx(expected.outlier_share, abs=1e-3)
 
 
+@pytest.mark.parametrize("times", [0.5, 1.0, 1.5])
+def test_the_size_of_noise_is_seen_in_what_is_within_the_limit(times):
+    """Gaussian noise of which up to a third lies beyond: its mean square alone would be far too small."""
+    usual = 0.6
+    noise = times * usual * np.random.default_rng(13).standard_normal(100_000)
+    inside = noise[np.abs(noise) <= 1.0]
+    squared, count = np.array([np.sum(inside**2)]), np.array([inside.size])
+    assert trimmed.noise_scales(squared, count, usual)[0] == pytest.approx(times, rel=0.03)
+    assert trimmed.noise_scales(np.zeros(1), np.zeros(1), usual)[0] == pytest.approx(
+        1.0, rel=1e-3
+    )  # no entries
+
+
 def test_one_pass_is_the_least_squares_of_rows_and_then_of_columns():
     rng = np.random.default_rng(12)
     data = rng.standard_normal((30, 8))

@@ -103,6 +103,21 @@ def test_what_is_parked_becomes_background_after_the_time_that_was_asked_for():
     assert max(moving[160:]) < 0.1
 
 
+def test_somebody_who_sways_becomes_background_too():
+    """One frame in ten is missed; beginning again from 0 each time, 60 in a row would never come."""
+    rng = np.random.default_rng(1)
+    separator = Separator(LiveSettings(warm_up=40, absorb_after=60))
+    still = 100.0 + 20.0 * rng.random((48, 64))
+    moving = []
+    for k in range(280):
+        frame = still + rng.normal(0, 1.5, still.shape)
+        if k >= 80 and k % 10:
+            frame[20:34, 20:40] = 220.0
+        moving.append(separator.update(frame.astype(np.uint8))[1][22:32, 22:38].mean())
+    assert np.mean(moving[85:135]) > 0.8
+    assert max(moving[250:]) < 0.1
+
+
 def test_more_than_65000_frames_can_be_asked_for(trained, tmp_path):
     """Before, the count of frames stopped at 65001, and what stayed for longer was never background."""
     trained.save(tmp_path / "state.npz")

@@ -175,7 +175,6 @@ def test_select_delta_prefers_what_predicts_hidden_entries():
     search = rw.select_delta(data, folds=2, rng=0, n_threads=1)
     assert search.errors.shape == (9, 2)
     assert search.delta in search.deltas
-    assert search.delta <= search.simplest_delta
     assert "share of S" in repr(search)
     assert search.ranks[0] > search.ranks[-1]
     fits = [
@@ -185,6 +184,15 @@ def test_select_delta_prefers_what_predicts_hidden_entries():
     errors = [np.linalg.norm(fit - truth) for fit in fits]
     chosen = errors[int(np.flatnonzero(search.deltas == search.delta)[0])]
     assert chosen < 1.3 * min(errors)
+
+
+def test_the_simplest_delta_is_the_largest_within_one_standard_error():
+    """Errors of five folds: the best δ has 1.0 ± 0.1, a standard error of 0.05."""
+    best = 1.0 + 0.1 * np.array([-1.0, 1.0, -1.0, 1.0, 0.0]) * 5.0**0.5 / 2.0
+    errors = np.array([1.3 + 0.0 * best, best, best + 0.04, best + 0.06])
+    search = rw.DeltaSearch(np.array([0.01, 0.02, 0.04, 0.08]), errors, np.zeros(4), np.zeros(4))
+    assert search.delta == 0.02
+    assert search.simplest_delta == 0.04
 
 
 def test_select_delta_plots_and_complains():
