@@ -203,7 +203,7 @@ def test_with_noise_the_end_is_not_tried_or_not_taken():
     [
         # Nearly all directions of a random sign pattern are almost long enough: eight probes find them one by one.
         (600, 6, 0.3, {"probes_for_each": 0.0}, 4),
-        # On the way L has directions of the size of the weights; a refit of them all, then one without, takes twice as long.
+        # On the way L has directions of the size of the weights: a refit of them all, then one without, takes longer.
         (400, 4, 0.3, {"end_gap": np.inf}, 8),
     ],
 )

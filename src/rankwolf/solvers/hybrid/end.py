@@ -17,7 +17,7 @@ from rankwolf.passes import evaluate
 from rankwolf.problem import Problem
 from rankwolf.solvers.hybrid.settings import HybridSettings
 from rankwolf.solvers.hybrid.state import End, HybridState
-from rankwolf.solvers.refit import Refitted, RefitSettings, refit
+from rankwolf.solvers.refit import RefitSettings, Refitted, refit
 from rankwolf.weights.noise import freedom_of
 
 
