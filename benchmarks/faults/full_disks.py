@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.faults.children import command, make_in_child, run_child, warm_up
-from benchmarks.faults.survival import Row, tell, tries_and_seed
+from benchmarks.faults.children import command, make_in_child, run_child
+from benchmarks.faults.survival import Row, tell_of_children
 
 TABLES = ("npy", "npz", "mat", "mat73", "csv", "tsv", "parquet", "hdf5", "zarr")
 PICTURES = ("mp4", "ffv1", "png")
@@ -112,10 +111,7 @@ def survive(folder: Path, tries: int, seed: int) -> Iterator[Row]:
 
 
 def main() -> None:
-    options = tries_and_seed(__doc__)
-    warm_up()
-    with tempfile.TemporaryDirectory() as name:
-        tell(survive(Path(name), options.tries, options.seed))
+    tell_of_children(__doc__, survive)
 
 
 if __name__ == "__main__":

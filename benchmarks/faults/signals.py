@@ -14,14 +14,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks.faults.children import command, make_in_child, run_child, warm_up
+from benchmarks.faults.children import command, make_in_child, run_child
 from benchmarks.faults.full_disks import make_inputs
-from benchmarks.faults.survival import Row, tell, tries_and_seed
+from benchmarks.faults.survival import Row, tell_of_children
 
 LONGEST = 120.0
 NUMBERS = (signal.SIGINT, signal.SIGTERM)
@@ -108,10 +107,7 @@ def _clear(folder: Path) -> None:
 
 
 def main() -> None:
-    options = tries_and_seed(__doc__)
-    warm_up()
-    with tempfile.TemporaryDirectory() as name:
-        tell(survive(Path(name), options.tries, options.seed))
+    tell_of_children(__doc__, survive)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from benchmarks.faults.children import warm_up
 
 # A fault, how often it was tried, how often it was survived, and what went wrong first.
 Row = tuple[str, int, int, str]
@@ -15,6 +19,14 @@ def tries_and_seed(about: str | None) -> argparse.Namespace:
     parser.add_argument("--tries", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
+
+
+def tell_of_children(about: str | None, survive: Callable[[Path, int, int], Iterable[Row]]) -> None:
+    """The rows of ``survive(folder, tries, seed)``, which forks children, in a folder that is removed afterwards."""
+    options = tries_and_seed(about)
+    warm_up()
+    with tempfile.TemporaryDirectory() as folder:
+        tell(survive(Path(folder), options.tries, options.seed))
 
 
 def tell(rows: Iterable[Row]) -> None:
