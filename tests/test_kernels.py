@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import itertools
 
 import numpy as np
 import pytest
 
-from rankwolf.kernels import regressions, tiles
+from rankwolf.kernels import pairs, pictures, regressions, selection, tiles
 
 GAPS = (0, 16, 32, 64, 128, 256)
 
@@ -78,3 +80,17 @@ def test_sums_over_a_tile_do_not_depend_on_addresses(name, dtype, shape):
     arrays = [made[side]() for side in sides]
     arrays[0][rng.random(shape) < 0.2] = np.nan
     assert len(results(call, arrays, range(1, len(arrays)))) == 1
+
+
+@pytest.mark.parametrize("module", [pairs, pictures, regressions, selection, tiles])
+def test_arrays_are_copied_by_loops(module):
+    """``a[:] = b`` costs whoever calls the kernel first two seconds: Numba compiles the words of an error for it."""
+    copies = [
+        node.lineno
+        for node in ast.walk(ast.parse(inspect.getsource(module)))
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Subscript)
+        and isinstance(node.targets[0].slice, ast.Slice)
+        and not isinstance(node.value, ast.Constant | ast.UnaryOp)
+    ]
+    assert copies == []

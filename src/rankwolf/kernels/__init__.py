@@ -6,6 +6,9 @@ row are carried to float64 every ``CHUNK`` entries, so that float32 tiles do not
 
 The inner loops run over slices of a row and choose with ``a if c else b``: so written they become vector instructions
 (0.2 ns an entry); indexed in two dimensions, or with ``min`` and ``max``, they do not (2.6 ns).
+
+Arrays are copied by a loop: for the error that ``a[:] = b`` could raise, Numba compiles how numbers become words, two
+seconds for whoever calls the kernel first.
 """
 
 from rankwolf.kernels.compiling import must

@@ -159,7 +159,8 @@ def fit_row(
                     for j in range(k + 1):
                         hessian[k, j] += rows[a, k] * rows[a, j]
         cold = False
-        direction[:] = descent
+        for k in range(rank):
+            direction[k] = descent[k]
         solve_positive(hessian, direction)
         start = 0.0
         slope = 0.0

@@ -196,7 +196,7 @@ def trim_stored_rows(
     values, rest, leverage = np.empty(most), np.empty(most), np.empty(most)
     vectors = np.empty((most, rank))
     gram, inverse = np.empty((rank, rank)), np.empty((rank, rank))
-    pull, u, best = np.empty(rank), np.empty(rank), np.zeros(rank)
+    pull, u, best = np.empty(rank), np.empty(rank), np.empty(rank)
     chosen = np.empty(most, np.uint8)
     for i in range(left.shape[0]):
         first, count = pointers[i], pointers[i + 1] - pointers[i]
@@ -225,7 +225,8 @@ def trim_stored_rows(
                 least = price
                 for a in range(count):
                     live[first + a] = chosen[a]
-                best[:] = u
+                for k in range(rank):
+                    best[k] = u[k]
         if least < np.inf:
             for k in range(rank):
                 left[i, k] = best[k]
