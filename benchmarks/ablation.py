@@ -29,6 +29,12 @@ RHOS = (1.0, 0.6, 0.3)
 MOST_PASSES, MOST_TIMES = 300, 4.0
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "ablation.md"
 
+PURSUED = (
+    "the hybrid as it is",
+    "no predictor on the path",
+    "failed proofs teach nothing",
+    "no probes for directions that wait",
+)
 PURSUITS = ((400, 20, 0.1), (600, 30, 0.05), (1000, 10, 0.3), (1000, 50, 0.3), (2000, 20, 0.3))
 
 FULL = "the hybrid as it is"
@@ -131,11 +137,7 @@ def count_passes(
 
 def pursue() -> None:
     """Passes of ``noise=0``, L + S = M, on the matrices of ``exact_recovery``, with some heuristics off in turn."""
-    off: dict[str, dict[str, Any]] = {
-        **{name: WITHOUT[name] for name in (FULL, "no predictor on the path", "failed proofs teach nothing")},
-        "no probes for directions that wait": WITHOUT["no probes for directions that wait"],
-        "no gap looked for in the spectrum at the end": {"end_gap": float("inf")},
-    }
+    off = {name: WITHOUT[name] for name in PURSUED}
     lines = []
     for side, rank, corrupted in PURSUITS:
         M = pursuit(side, rank, corrupted, seed=0)[0]

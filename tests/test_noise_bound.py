@@ -198,25 +198,17 @@ def test_with_noise_the_end_is_not_tried_or_not_taken():
     assert fit.passes <= plain.passes + 30
 
 
-@pytest.mark.parametrize(
-    ("n", "rank", "corrupted", "without", "saved"),
-    [
-        # Nearly all directions of a random sign pattern are almost long enough: eight probes find them one by one.
-        (600, 6, 0.3, {"probes_for_each": 0.0}, 4),
-        # On the way L has directions of the size of the weights: a refit of them all, then one without, takes longer.
-        (400, 4, 0.3, {"end_gap": np.inf}, 8),
-    ],
-)
-def test_what_saves_passes_where_much_is_corrupted(n, rank, corrupted, without, saved):
-    data, truth = problem(n, rank, corrupted, seed=0)
+def test_a_flat_spectrum_gets_as_many_probes_as_it_asks_for():
+    """Nearly all directions of a random pattern of signs are almost long enough: eight probes find them one by one."""
+    data, truth = problem(800, 8, 0.3, seed=0)
     fits = [
         rw.decompose(data, noise=0, rng=0, n_threads=1, method=rw.solvers.Hybrid(**settings))
-        for settings in ({}, without)
+        for settings in ({}, {"probes_for_each": 0.0})
     ]
     for fit in fits:
-        assert fit.low_rank.rank == rank
+        assert fit.low_rank.rank == 8
         assert np.linalg.norm(np.asarray(fit.low_rank) - truth) <= 1e-12 * np.linalg.norm(truth)
-    assert fits[0].passes <= fits[1].passes - saved
+    assert fits[0].passes <= fits[1].passes - 5
 
 
 @pytest.mark.parametrize("seed", [0, 2, 5])

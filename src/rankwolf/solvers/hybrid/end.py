@@ -17,7 +17,7 @@ from rankwolf.passes import evaluate
 from rankwolf.problem import Problem
 from rankwolf.solvers.hybrid.settings import HybridSettings
 from rankwolf.solvers.hybrid.state import End, HybridState
-from rankwolf.solvers.refit import RefitSettings, Refitted, refit
+from rankwolf.solvers.refit import RefitSettings, refit
 from rankwolf.weights.noise import freedom_of
 
 
@@ -27,26 +27,13 @@ def at_the_end(
     """``low_rank``, a point on the way to L + S = M, or the better one at its end. Tried once, about ten passes."""
     if not state.end_tried and looks_exact(source, state, settings):
         state.end_tried = True
-        rounding = settings.end_rounding * float(np.finfo(source.dtype).eps) * source.summary.largest
-        found = _refitted(source, low_rank, rounding, settings)
+        rounds = RefitSettings(most_rounds=settings.end_rounds, exact=settings.end_exact)
+        found = refit(source, low_rank, settings=rounds)
         values = [_value(problem, source, candidate) for candidate in (found.low_rank, low_rank)]
         if found.settled and values[0] < values[1]:
+            rounding = settings.end_rounding * float(np.finfo(source.dtype).eps) * source.summary.largest
             state.end = End(found.low_rank, found.limit if found.limit <= rounding else 0.0)
     return End(low_rank, 0.0) if state.end is None else state.end
-
-
-def _refitted(source: Source, low_rank: LowRank, rounding: float, settings: HybridSettings) -> Refitted:
-    """A refit without the directions of the size of μ, where a gap in the spectrum shows them and that matches M.
-
-    Else one of all directions. A direction more costs a round of all of them, and the answer has it with size 0.
-    """
-    rounds = RefitSettings(most_rounds=settings.end_rounds, exact=settings.end_exact)
-    falls = low_rank.s[:-1] / np.maximum(low_rank.s[1:], np.finfo(np.float64).tiny)
-    if falls.size and float(falls.max()) > settings.end_gap:
-        found = refit(source, low_rank.first(int(falls.argmax()) + 1), settings=rounds)
-        if found.settled and found.limit <= rounding:
-            return found
-    return refit(source, low_rank, settings=rounds)
 
 
 def looks_exact(source: Source, state: HybridState, settings: HybridSettings) -> bool:

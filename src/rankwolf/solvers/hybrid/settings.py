@@ -16,11 +16,11 @@ RowSteps = tuple[tuple[float, float], ...]
 class HybridSettings:
     """How the hybrid steps, starts and proves. The defaults were chosen on recorded data: ``benchmarks.ablation``."""
 
-    # Spare columns of the basis Q: this share of the rank, at least so many, and so many for each direction of G that
-    # is nearly long enough to come into L: longer than ``near`` times λ_L. A flat spectrum has many of these, and few
-    # probes would find them one by one.
+    # Spare columns of the basis Q: this share of the rank, and at least so many.
     probe_share: float = 0.25
     least_probes: int = 8
+    # After a step that brought directions into L, so many for each one that was nearly long enough, which is longer
+    # than ``near`` times λ_L. A flat spectrum has many of these, and few probes would find them one by one.
     probes_for_each: float = 2.0
     near: float = 0.9
 
@@ -88,9 +88,6 @@ class HybridSettings:
     end_fall: float = 2.0
     end_lost: float = 0.01
     end_rounds: int = 25
-    # A direction that is so many times as long as the next one is taken for the last of L: the others are of the size
-    # of the weights.
-    end_gap: float = 10.0
     # The last round moved L by less than this share of its length.
     end_exact: float = 1e-13
     # What is no further from that L than so many times the rounding of the largest entry is not in S.

@@ -144,7 +144,8 @@ def threshold(
     dtype, new = source.dtype, vectors[:, :rank] * root
     state.right = np.ascontiguousarray(new.astype(dtype))
     waiting = int(np.count_nonzero(singular > settings.near * cut)) - rank
-    state.basis = _next_basis(vectors, rank, waiting, settings, state.rng).astype(dtype)
+    asked = settings.probes_for_each * waiting if rank > point.right.shape[1] else 0.0
+    state.basis = _next_basis(vectors, rank, int(asked), settings, state.rng).astype(dtype)
     state.first = False
     return price
 
@@ -171,15 +172,11 @@ def _basis_with(right: Array, basis: Array, rng: np.random.Generator) -> Array:
 
 
 def _next_basis(
-    vectors: Array, rank: int, waiting: int, settings: HybridSettings, rng: np.random.Generator
+    vectors: Array, rank: int, asked: int, settings: HybridSettings, rng: np.random.Generator
 ) -> Array:
-    """The leading vectors: the rank, and the probes; random ones where there are too few.
-
-    ``waiting`` are the directions that just stay out of L.
-    """
+    """The leading vectors: the rank, and the probes, at least ``asked``; random ones where there are too few."""
     n, have = vectors.shape
-    probes = max(settings.probe_share * rank, settings.probes_for_each * waiting)
-    want = rank + max(settings.least_probes, int(probes))
+    want = rank + max(settings.least_probes, int(settings.probe_share * rank), asked)
     want = min(-(-want // 8) * 8, n)  # BLAS likes multiples of its vectors
     if want <= have:
         return np.ascontiguousarray(vectors[:, :want])
