@@ -258,6 +258,17 @@ def test_columns_are_chosen():
     assert rw.decompose(twice, rng=0).low_rank.to_frame().columns.tolist() == [*NAMES, "a"]
 
 
+@pytest.mark.parametrize("function", [rw.decompose, rw.path, rw.select_delta])
+def test_whoever_advises_columns_takes_them(function):
+    table = frame().assign(when=pd.Timestamp("2020-01-01"))
+    with pytest.raises(ValueError, match=f"parameter of {function.__name__} .*'when'.* columns='numeric'"):
+        function(table)
+    options = {} if function is rw.decompose else {"deltas": [0.1, 0.01]}
+    alone = function(frame()[NAMES[:4]], rng=0, **options)
+    for columns, given in (("numeric", table.drop(columns=NAMES[4:])), (NAMES[:4], table)):
+        assert repr(function(given, columns=columns, rng=0, **options)) == repr(alone)
+
+
 def test_arrays_have_numbered_tables():
     fit = rw.decompose(numbers(), rng=0)
     assert fit.low_rank.to_frame().columns.tolist() == list(range(8))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import matplotlib as mpl
 import numpy as np
 import pytest
+import scipy.sparse
 
 import rankwolf as rw
 from rankwolf.data import InMemory
@@ -195,6 +196,15 @@ def test_the_simplest_delta_is_the_largest_within_one_standard_error():
     assert search.simplest_delta == 0.04
 
 
+def test_select_delta_asks_what_a_sparse_matrix_does_not_store():
+    counts = np.maximum(mixture(4, 60, 40, 2, 0.5, 0.05)[0], 0.0)
+    sparse, options = scipy.sparse.csr_array(counts), {"deltas": [0.01, 0.1], "folds": 1, "rng": 0}
+    zeros = rw.select_delta(sparse, implicit="zeros", **options)
+    assert repr(zeros) == repr(rw.select_delta(counts, **options))
+    missing = rw.select_delta(sparse, **options)
+    assert repr(missing) == repr(rw.select_delta(np.where(counts, counts, np.nan), **options)) != repr(zeros)
+
+
 def test_select_delta_plots_and_complains():
     data, _ = mixture(4, 30, 20, 1, 0.1, 0.05)
     search = rw.select_delta(data, deltas=[0.01, 1.0], folds=1, rng=0, n_threads=1)
@@ -204,6 +214,7 @@ def test_select_delta_plots_and_complains():
     for name, options in {
         "folds": {"folds": 0},
         "hidden": {"hidden": 1.0},
+        "implicit": {"implicit": "nothing"},
         "deltas": {"deltas": [0.1, -1.0]},
     }.items():
         with pytest.raises(ValueError, match=f"'{name}' parameter of select_delta"):

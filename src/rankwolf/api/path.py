@@ -155,6 +155,7 @@ def path(
     *,
     observed: Any = None,
     implicit: str = "missing",
+    columns: Any = "all",
     deltas: Sequence[float] | None = None,
     tol: float = 1e-2,
     max_rank: int | None = None,
@@ -173,7 +174,7 @@ def path(
 
     Parameters
     ----------
-    X, observed, implicit, method, max_iter, rng, n_threads, max_memory
+    X, observed, implicit, columns, method, max_iter, rng, n_threads, max_memory
         As for ``decompose``; on the disk and on workers too.
     deltas : sequence of float, optional
         Default: 0.1, and halves of it, down to a quarter of what ``delta="auto"`` amounts to.
@@ -222,7 +223,7 @@ def path(
     most = None if max_rank is None else check_count("max_rank", max_rank, "path")
     generator = check_rng(rng, "path")
     limit = None if max_memory is None else check_size("max_memory", max_memory, "path")
-    source = open_source(X, observed, settings.threads, implicit, limit, "path")
+    source = open_source(X, observed, settings.threads, implicit, limit, "path", columns)
     solver = choose_solver(method, Penalized, source.kind, "path")
     check_source(source, "path")
     runner = Runner(solver, settings.stopping, generator, Deadline(settings.max_seconds))

@@ -13,7 +13,7 @@ from rankwolf.api.settings import choose_solver
 from rankwolf.api.walk import noise_delta, walk
 from rankwolf.data.open import check_source, open_source
 from rankwolf.ground.arrays import Array
-from rankwolf.ground.complaints import bad, check_count, check_number, check_rng, check_threads
+from rankwolf.ground.complaints import bad, check_choice, check_count, check_number, check_rng, check_threads
 from rankwolf.ground.deadline import Deadline
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.plots import new_axes
@@ -93,6 +93,8 @@ def select_delta(
     X: Any,
     *,
     observed: Any = None,
+    implicit: str = "missing",
+    columns: Any = "all",
     deltas: Sequence[float] | None = None,
     folds: int = 3,
     hidden: float = 0.1,
@@ -106,8 +108,8 @@ def select_delta(
 
     Parameters
     ----------
-    X, observed
-        As for :func:`rankwolf.decompose`, in memory.
+    X, observed, implicit, columns
+        As for :func:`rankwolf.decompose`; X is read into memory as a dense array.
     deltas : sequence of float, optional
         Default: nine values from an eighth of what ``delta="auto"`` amounts to, to eight times as much.
     folds, hidden : int, float
@@ -138,6 +140,7 @@ def select_delta(
     hidden = check_number("hidden", hidden, where="select_delta")
     if hidden >= 1.0:
         raise bad("hidden", "below 1", repr(hidden), "select_delta")
+    check_choice("implicit", implicit, ("missing", "zeros"), "select_delta")
     generator = check_rng(rng, "select_delta")
     threads = check_threads(n_threads, "select_delta")
     rule = Stopping(
@@ -145,7 +148,8 @@ def select_delta(
         max_iter=check_count("max_iter", max_iter, "select_delta"),
     )
     grid = None if deltas is None else check_grid(deltas, "select_delta")
-    source = check_source(open_source(X, observed, threads, where="select_delta"), "select_delta")
+    source = open_source(X, observed, threads, implicit, where="select_delta", columns=columns)
+    check_source(source, "select_delta")
     if grid is None:
         middle = noise_delta(source, generator)
         grid = np.geomspace(middle * GRID_REACH, middle / GRID_REACH, GRID_STEPS)
@@ -154,15 +158,15 @@ def select_delta(
     errors, ranks, shares = np.zeros((grid.size, folds)), np.zeros(grid.size), np.zeros(grid.size)
     passes = 0
     for fold in range(folds):
-        rows, columns = _choose(seen, hidden, generator)
+        places = _choose(seen, hidden, generator)
         shown = seen.copy()
-        shown[rows, columns] = False
+        shown[places] = False
         part = check_source(open_source(data, shown, threads, where="select_delta"), "select_delta")
         solver = choose_solver(method, Penalized, part.kind, "select_delta")
         seed = np.random.default_rng(int(generator.integers(2**31)))
         runner = Runner(solver, rule, seed, Deadline(None))
         for i, (_, fit, _) in enumerate(walk(part, grid, runner)):
-            misses = data[rows, columns] - entries(fit.low_rank, rows, columns)
+            misses = data[places] - entries(fit.low_rank, *places)
             errors[i, fold] = float(np.mean(np.abs(misses), dtype=np.float64))
             ranks[i] += fit.low_rank.rank / folds
             shares[i] += fit.sparse.nonzeros / np.count_nonzero(shown) / folds
