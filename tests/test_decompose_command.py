@@ -170,8 +170,14 @@ def test_results_are_replaced_only_when_asked(tmp_path, capsys):
     [
         (["missing.csv"], "No such file"),
         (["data.csv::x"], "Leave out '::x'"),
-        (["data.csv", "--delta", "little"], "--delta must be a number or 'auto'"),
-        (["data.csv", "--delta", "-1"], "--delta must be positive. Got -1.0 instead."),
+        (
+            ["data.csv", "--delta", "little"],
+            "--delta must be 'auto' or a positive, finite number. Got 'little' instead.",
+        ),
+        (
+            ["data.csv", "--delta", "-1"],
+            "--delta must be 'auto' or a positive, finite number. Got -1.0 instead.",
+        ),
         (["data.csv", "--method", "magic"], "--method must be 'auto'"),
         (["data.csv", "--index", "nothing"], "no column 'nothing'"),
         (["data.csv", "--max-memory", "much"], "--max-memory must be a size"),

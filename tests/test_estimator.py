@@ -268,6 +268,15 @@ def test_n_components_keeps_the_strongest():
             RobustPCA(wrong).fit(data)
 
 
+def test_delta_is_checked_by_the_rule_of_decompose():
+    X = contaminated()[0]
+    rule = "'delta' parameter of RobustPCA must be 'auto' or a positive, finite number. Got 'autoo' instead."
+    with pytest.raises(ValueError, match=rule):
+        RobustPCA(delta="autoo").fit(X)
+    with pytest.raises(ValueError, match=rule):
+        RobustPCA(random_state=0).fit(X).set_params(delta="autoo").partial_fit(X)
+
+
 def test_weights_are_passed_on():
     data, _, _ = contaminated(missing=0.0, offset=0.0)
     model = RobustPCA(lambdas=(5.0, 0.3), center=False, refit=False, random_state=0).fit(data)

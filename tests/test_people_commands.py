@@ -149,7 +149,7 @@ def test_complaints_name_the_option_that_was_typed(tmp_path, capsys):
         ("--threads", "0"): "--threads must be a whole number of at least 1. Got 0 instead.",
         ("--tol", "-1"): "--tol must be at least 0. Got -1.0 instead.",
         ("--max-seconds", "0"): "--max-seconds must be positive. Got 0.0 instead.",
-        ("--delta", "-2"): "--delta must be positive. Got -2.0 instead.",
+        ("--delta", "-2"): "--delta must be 'auto' or a positive, finite number. Got -2.0 instead.",
         (
             "--seed",
             "-1",

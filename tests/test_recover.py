@@ -392,7 +392,10 @@ class TestErrors:
             ({"lambdas": (1.0, -1.0)}, "'lambdas' parameter of recover"),
             ({"lambdas": (1e-30, 1.0)}, "'lambdas' parameter of recover must be within a factor"),
             ({"radii": (1e30, 1.0)}, "'radii' parameter of recover must be within a factor"),
-            ({"delta": "much"}, "'delta' parameter of recover must be a finite number"),
+            (
+                {"delta": "much"},
+                "'delta' parameter of recover must be 'auto' or a positive, finite number. Got 'much'",
+            ),
             ({"tol": -1}, "'tol' parameter of recover"),
             ({"stop": "never"}, "'stop' parameter of recover"),
             ({"callback": 3}, "'callback' parameter of recover"),

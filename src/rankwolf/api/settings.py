@@ -9,6 +9,7 @@ from typing import Any
 
 from rankwolf.data import Data
 from rankwolf.ground.complaints import (
+    BadParameterError,
     bad,
     check_choice,
     check_count,
@@ -130,6 +131,16 @@ def check_one_form(where: str, **given: Any) -> None:
         )
 
 
+def check_delta(delta: Any, where: str) -> float | None:
+    """δ of the paper's rule; None for "auto", where the noise decides."""
+    if isinstance(delta, str) and delta == "auto":
+        return None
+    try:
+        return check_number("delta", delta, where=where)
+    except BadParameterError:
+        raise bad("delta", "'auto' or a positive, finite number", repr(delta), where) from None
+
+
 def check_settings(
     where: str,
     *,
@@ -151,7 +162,7 @@ def check_settings(
         raise bad("problem", "a form such as rankwolf.problem.Penalized(3.0, 0.1)", repr(problem), where)
     if callback is not None and not callable(callback):
         raise bad("callback", "callable", repr(callback), where)
-    from_noise = isinstance(delta, str) and delta == "auto"
+    number = check_delta(delta, where)
     stopping = Stopping(
         kind=check_choice("stop", stop, ("gap", "paper"), where),
         tol=check_number("tol", tol, positive=False, where=where),
@@ -164,8 +175,8 @@ def check_settings(
         weights=None if lambdas is None else check_pair("lambdas", lambdas, where),
         bounds=None if radii is None else check_pair("radii", radii, where),
         epsilon=None if noise is None else check_number("noise", noise, positive=False, where=where),
-        from_noise=from_noise,
-        delta=PAPER_DELTA if from_noise else check_number("delta", delta, where=where),
+        from_noise=number is None,
+        delta=PAPER_DELTA if number is None else number,
         threads=check_threads(n_threads, where),
     )
 

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwolf import plots
 from rankwolf.api.decompose import decompose_quietly
+from rankwolf.api.settings import check_delta
 from rankwolf.data import Source, SparseZeros
 from rankwolf.data.centred import centred
 from rankwolf.data.columns import column_medians
@@ -182,6 +183,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         ``outliers_`` are here in memory all the same.
         """
         check_components(self.n_components)
+        check_delta(self.delta, "RobustPCA")
         source = self._opened(X, reset=True)
         m, n = source.user_shape
         check_components(self.n_components, (m, n))
@@ -423,9 +425,10 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             growth = (totals.rows**0.5 + n**0.5) / (self._first_rows**0.5 + n**0.5)
             return growth * float(self.lambdas[0]), float(self.lambdas[1])
         fraction = totals.observed / (totals.rows * n)
-        if self.delta == "auto" and totals.noise.sigma > 0.0:
+        delta = check_delta(self.delta, "RobustPCA")
+        if delta is None and totals.noise.sigma > 0.0:
             return weights_for_noise(totals.noise, (totals.rows, n), fraction)
-        delta = PAPER_DELTA if self.delta == "auto" else float(self.delta)
+        delta = PAPER_DELTA if delta is None else delta
         return paper_rule(delta, totals.squares**0.5, fraction, max(totals.rows, n))
 
     def _set_components(self, values: Array, vectors: Array, sigma: float, rows: float) -> None:
