@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import rankwolf as rw
 from rankwolf.cli.main import main
 
 ROWS = 40
@@ -140,6 +141,24 @@ def test_the_parts_are_of_the_kind_of_the_input(kind, tmp_path, capsys):
         found = found.set_index("day")
     assert found.columns.tolist() == [f"s{k}" for k in range(6)]
     assert found.loc["2024-01-04", "s4"] > 40.0
+
+
+def test_one_outlier_is_not_called_outliers(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    data = np.outer(rng.standard_normal(40), rng.standard_normal(20)) + 0.02 * rng.uniform(
+        -1.0, 1.0, (40, 20)
+    )
+    data[3, 4] += 50.0  # uniform noise has no tail: it is the only one
+    names = ["=a", *(f"s{k}" for k in range(19))]
+    pd.DataFrame(data, columns=names).to_csv(tmp_path / "a.csv", index=False)
+    assert main(["decompose", str(tmp_path / "a.csv"), "-o", str(tmp_path / "out"), "--report"]) == 0
+    said = capsys.readouterr()
+    assert "rank 1, 1 outlier beside noise of" in said.out
+    assert "1 name of a row or column begins like a formula" in said.err
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "1 entry" in page and "1 entries" not in page
+    found = rw.load(tmp_path / "out" / "result.npz")
+    assert "S with 1 nonzero (" in repr(found) and ", 1 nonzero, " in repr(found.sparse)
 
 
 def test_complaints_name_the_option_that_was_typed(tmp_path, capsys):

@@ -18,6 +18,7 @@ from rankwolf.data.open import check_source, open_source
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad, check_choice, check_count, check_number, check_rng, check_size
 from rankwolf.ground.deadline import Deadline
+from rankwolf.ground.plural import number_of
 from rankwolf.problem import Penalized
 from rankwolf.result import Decomposition, Status
 from rankwolf.run.loop import Runner
@@ -120,7 +121,7 @@ class Path:
 
     def __repr__(self) -> str:
         m, n = self.source.user_shape
-        head = f"Path of {m} × {n}: {len(self.points)} points, {self.passes} passes"
+        head = f"Path of {m} × {n}: {number_of(len(self.points), 'point')}, {number_of(self.passes, 'pass', 'passes')}"
         return "\n".join(
             [head, "  " + "  ".join(_HEADINGS), *("  " + "  ".join(_cells(p)) for p in self.points)]
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankwolf.cli.bars import Bars
 from rankwolf.cli.common import command_of, last_words, remove, to_json, whole_folder
+from rankwolf.ground.plural import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -201,9 +202,8 @@ def formulas(matrix: LabelledMatrix, kind: str) -> list[str]:
     count = sum(name[:1] in FORMULA_STARTS and not _is_number(name) for name in names if name)
     if not count:
         return []
-    return [
-        f"{count} names of rows or columns begin like a formula, which a spreadsheet may run when it opens the tables."
-    ]
+    begin = number_of(count, "name of a row or column begins", "names of rows or columns begin")
+    return [f"{begin} like a formula, which a spreadsheet may run when it opens the tables."]
 
 
 def _is_number(text: str) -> bool:
@@ -247,14 +247,14 @@ def story(summary: dict[str, Any], target: Path, has_page: bool) -> list[str]:
     """What happened, in a few lines; the place of the results is left out where they went to standard output."""
     missing = 1.0 - summary["observed_fraction"]
     if summary["refit"]:
-        found = f"{summary['nonzeros']:,} outliers beside noise of {summary['noise_scale']:.3g}"
+        found = f"{number_of(summary['nonzeros'], 'outlier')} beside noise of {summary['noise_scale']:.3g}"
     else:
-        found = f"{summary['nonzeros']:,} entries beyond λ_S in the sparse part"
+        found = f"{number_of(summary['nonzeros'], 'entry', 'entries')} beyond λ_S in the sparse part"
     certified = summary["relative_gap"] is not None and isfinite(summary["relative_gap"])
     gap = f"certified gap {summary['relative_gap']:.2g} after " if certified else "a local answer after "
     said = (
         f"{summary['rows']:,} × {summary['columns']:,}, {missing:.1%} missing: low-rank part of rank "
-        f"{summary['rank']}, {found}; {gap}{summary['passes']} passes."
+        f"{summary['rank']}, {found}; {gap}{number_of(summary['passes'], 'pass', 'passes')}."
     )
     lines = [said, *assumptions(summary["notes"], summary["treated_as_data"])]
     last = last_words(summary, target, has_page)

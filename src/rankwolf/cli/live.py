@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankwolf.cli.common import Output, bad_option, check_target, to_json, warn
 from rankwolf.cli.separate_results import BACKGROUND, MASK, STATE, SUMMARY, next_part, remove_stale
+from rankwolf.ground.plural import number_of
 
 if TYPE_CHECKING:
     from rankwolf.video.live import Separator
@@ -137,7 +138,9 @@ def run_live(arguments: argparse.Namespace, rule: MaskRule) -> int:
             f"the stream ended after {separator.count} of {separator.settings.warm_up} frames that are learned from: "
             "the mask is empty. Give a smaller --warm-up."
         )
-    output.say(f"{done} frames, {summary['frames_per_second']:.1f} a second. The results are in {target}")
+    output.say(
+        f"{number_of(done, 'frame')}, {summary['frames_per_second']:.1f} a second. The results are in {target}"
+    )
     output.finish(summary)
     return 0
 

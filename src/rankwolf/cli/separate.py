@@ -28,6 +28,7 @@ from rankwolf.cli.common import (
 from rankwolf.cli.live import add_live_options, check_live_options, color_of, run_live
 from rankwolf.cli.separate_results import REPORT, SUMMARY, remove_stale
 from rankwolf.ground.extras import require
+from rankwolf.ground.plural import number_of
 
 if TYPE_CHECKING:
     from rankwolf.video.mask import MaskRule
@@ -311,12 +312,12 @@ def check_model_options(arguments: argparse.Namespace) -> None:
 
 def story(summary: dict[str, Any], target: Path, has_page: bool) -> list[str]:
     """What happened, in a few lines."""
-    frames, share = summary["frames"], f"{summary['moving_share']:.1%} in the mask"
-    said = f"{frames} frames by the model, {share}."
+    frames, share = number_of(summary["frames"], "frame"), f"{summary['moving_share']:.1%} in the mask"
+    said = f"{frames} by the model, {share}."
     if "rank" in summary:
         said = (
-            f"{frames} frames, background of rank {summary['rank']}, {share}; "
-            f"certified gap {summary['relative_gap']:.2g} after {summary['passes']} passes."
+            f"{frames}, background of rank {summary['rank']}, {share}; "
+            f"certified gap {summary['relative_gap']:.2g} after {number_of(summary['passes'], 'pass', 'passes')}."
         )
     speed = f": {summary['frames_per_second']:.1f} frames a second"
     return [said, *last_words(summary, target, has_page, speed)]

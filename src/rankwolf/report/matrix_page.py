@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rankwolf import __version__
+from rankwolf.ground.plural import number_of
 from rankwolf.report.outliers import Cell, Outliers, heat_map
 from rankwolf.report.page import Fact, as_rows, duration, percent, render
 from rankwolf.report.solving import solve_charts, solve_facts
@@ -32,7 +33,7 @@ def matrix_page(
     return render(
         "matrix.html",
         title=str(summary["input"]).rstrip("/").split("/")[-1],
-        subtitle=f"{m:,} rows and {n:,} columns" + (f", {percent(missing)} missing" if missing > 0.0 else ""),
+        subtitle=_size(m, n, missing),
         facts=[*solve_facts(fit, parts), Fact("whole run", duration(seconds["total"]), split)],
         warnings=summary["warnings"],
         notes=[*summary["notes"], *_keys(summary["treated_as_data"])],
@@ -51,6 +52,11 @@ def matrix_page(
         ),
         version=__version__,
     )
+
+
+def _size(rows: int, columns: int, missing: float) -> str:
+    size = f"{number_of(rows, 'row')} and {number_of(columns, 'column')}"
+    return f"{size}, {percent(missing)} missing" if missing > 0.0 else size
 
 
 def _keys(names: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rankwolf.ground.plural import number_of
 from rankwolf.report import figures
 from rankwolf.report.page import Fact, duration, percent
 
@@ -22,10 +23,10 @@ def solve_facts(fit: Decomposition, parts: Decomposition | None = None) -> list[
         Fact(
             "outliers" if outliers else "sparse part",
             percent(parts.sparse.nonzeros / max(1, m * n)),
-            f"{parts.sparse.nonzeros:,} entries" + ("" if outliers else " beyond λ_S"),
+            number_of(parts.sparse.nonzeros, "entry", "entries") + ("" if outliers else " beyond λ_S"),
         ),
         Fact("certified gap", percent(fit.relative_gap), f"to the optimum{proof}"),
-        Fact("solved in", duration(fit.seconds), f"{fit.passes} passes over the data"),
+        Fact("solved in", duration(fit.seconds), f"{number_of(fit.passes, 'pass', 'passes')} over the data"),
     ]
 
 

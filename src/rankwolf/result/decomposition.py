@@ -19,6 +19,7 @@ from rankwolf.data import Source
 from rankwolf.data.measurements import Measurements
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.ground.matrix import Matrix
+from rankwolf.ground.plural import number_of
 from rankwolf.problem import Problem
 from rankwolf.result.sparse_part import SparsePart, StoredSparse, sparse_part_of
 from rankwolf.solvers.refit import refit
@@ -228,9 +229,9 @@ class Decomposition:
         share = self.sparse.nonzeros / max(1, m * n)
         return (
             f"Decomposition of {m} × {n} by {self.method} ({self.problem})\n"
-            f"  L of rank {self.low_rank.rank}, S with {self.sparse.nonzeros:,} nonzeros ({share:.1%})\n"
+            f"  L of rank {self.low_rank.rank}, S with {number_of(self.sparse.nonzeros, 'nonzero')} ({share:.1%})\n"
             f"  objective {self.objective:.6g}, {self._quality}\n"
-            f"  {self.iterations} iteration{'' if self.iterations == 1 else 's'}, {self.passes} passes, "
+            f"  {number_of(self.iterations, 'iteration')}, {number_of(self.passes, 'pass', 'passes')}, "
             f"{self.seconds:.2f} s\n"
             f"  {self.status.value}"
         )

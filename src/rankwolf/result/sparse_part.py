@@ -17,6 +17,7 @@ from rankwolf.ground.arrays import Array
 from rankwolf.ground.frames import Frame
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.ground.matrix import ColumnKey, Matrix, RowKey, split_key
+from rankwolf.ground.plural import number_of
 from rankwolf.ground.whole import Name
 from rankwolf.result.residual import sparse_part, thresholded
 
@@ -113,8 +114,9 @@ class SparsePart(Matrix):
         return self.rows(0, self.shape[0])
 
     def __repr__(self) -> str:
-        share = self.nonzeros / max(1, self.shape[0] * self.shape[1])
-        return f"{type(self).__name__}({self.shape[0]} × {self.shape[1]}, {self.nonzeros:,} nonzeros, {share:.2%})"
+        m, n = self.shape
+        share = self.nonzeros / max(1, m * n)
+        return f"{type(self).__name__}({m} × {n}, {number_of(self.nonzeros, 'nonzero')}, {share:.2%})"
 
 
 class ThresholdedResidual(SparsePart):
