@@ -161,6 +161,24 @@ def test_one_outlier_is_not_called_outliers(tmp_path, capsys):
     assert "S with 1 nonzero (" in repr(found) and ", 1 nonzero, " in repr(found.sparse)
 
 
+def test_a_value_that_begins_with_a_minus(tmp_path, capsys):
+    """argparse takes -999x for an option: the error says how to give it, and that works."""
+    frame = table().astype({"s1": object})
+    frame.loc[5, "s1"] = "-999x"
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    words = ["decompose", str(tmp_path / "a.csv"), "-o", str(tmp_path / "out")]
+    for given in (["--missing", "-999x"], ["--missing", "bad", "-999x"], ["--delta", "-1e-3"]):
+        with pytest.raises(SystemExit) as stopped:
+            main([*words, *given])
+        assert stopped.value.code == 2
+        assert "joined to its option, as in --missing=-999x" in capsys.readouterr().err
+    assert main([*words, "--missing", "bad", "--missing=-999x"]) == 0
+    assert "0.4% missing" in capsys.readouterr().out
+    with pytest.raises(SystemExit):  # an option that is not there needs no such advice
+        main([*words, "--misssing", "bad"])
+    assert "joined" not in capsys.readouterr().err
+
+
 def test_complaints_name_the_option_that_was_typed(tmp_path, capsys):
     table().to_csv(tmp_path / "a.csv", index=False)
     start = ("decompose", tmp_path / "a.csv", "-o", tmp_path / "out", "--quiet")

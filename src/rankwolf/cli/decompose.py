@@ -98,7 +98,8 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         metavar="WORD",
-        help="further words or numbers for a missing cell, e.g. -999; empty, -, ?, NA, n/a, NaN, null, none always are",
+        help="further words or numbers for a missing cell, e.g. -999, or --missing=-999x for a word that begins with a "
+        "minus; empty, -, ?, NA, n/a, NaN, null, none always are",
     )
     group.add_argument(
         "--decimal", choices=(".", ","), help="the decimal mark of a text (default: as its cells look)"

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import sys
 import threading
@@ -39,6 +40,9 @@ DONE, BAD_INPUT, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 2, 130, 141, 143
 
 FOR_CLEANING = 1.0  # seconds after a signal
 
+# What argparse says where a word such as -999x follows an option, or other words of one.
+TAKEN_FOR_AN_OPTION = re.compile(r"^argument \S+: expected .*argument|^unrecognized arguments: (.* )?-[^-]")
+
 CAUSED_BY_USERS = (ValueError, OSError, ModuleNotFoundError, MemoryError)
 
 
@@ -52,6 +56,8 @@ class Parser(argparse.ArgumentParser):
         """Say what is wrong in one line and where help is; exit code 2."""
         if message.endswith("required: INPUT"):
             message += " (options with several words, such as --drop, take all that follow: give INPUT first)"
+        elif TAKEN_FOR_AN_OPTION.search(message):
+            message += " (a value that begins with a minus is joined to its option, as in --missing=-999x)"
         self.exit(BAD_INPUT, f"{self.prog}: error: {one_line(message)}. See '{self.prog} --help'.\n")
 
 
