@@ -110,7 +110,7 @@ class Measurements:
         """A*y, dense; its real part where L and S are real."""
         current().check()
         self.passes += 1
-        return checks.back(self.sensing, values, self.real).astype(self.dtype, copy=False)
+        return self.sensing.adjoint_on(values, self.real).astype(self.dtype, copy=False)
 
     def products(self, values: Array, dense: Array) -> Products:
         """Products with A*y = ``dense`` and its adjoint, through the operator's structure where that pays."""

@@ -1,4 +1,7 @@
-"""Every compiled kernel, in one folder.
+"""Every compiled kernel, in one folder: functions of plain arrays and numbers, one file for each kind of work.
+
+Nothing here knows of sources, problems or solvers, starts a thread or checks what a user gave, and nothing here imports
+from the rest of the package. A loop that NumPy does as well does not live here.
 
 Rules: no ``parallel=True`` (tiles are spread over a thread pool instead, which is safe with threads, forks and
 Dask), the GIL is released, NaN keeps its meaning (it marks an entry that was not observed), and sums of a long

@@ -4,6 +4,9 @@ A form of the problem is one class. It answers what an algorithm, the certificat
 of a pair (L, S), a lower bound on the optimum from a dual point, the vertex that Frank-Wolfe moves towards, the
 thresholds of a proximal step, and its own description. All arguments are scalars, which passes over the data (for
 entries) or products with A (for measurements) add up.
+
+Nothing here knows of data, passes or solvers, and no array of the matrix's size comes in. Which numbers define a
+problem is chosen in :mod:`rankwolf.weights`; a solver asks the class and never which class it is.
 """
 
 from __future__ import annotations

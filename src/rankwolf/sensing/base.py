@@ -87,6 +87,10 @@ class Sensing(ABC):
         """Re(A*y): the adjoint of A on real matrices, for the inner product Re⟨·, ·⟩ of measurements."""
         return np.ascontiguousarray(self.adjoint(values).real)
 
+    def adjoint_on(self, values: Array, real: bool) -> Array:
+        """The adjoint of A on ``real`` matrices, or else on complex ones."""
+        return self.real_adjoint(values) if real else self.adjoint(values)
+
     def apply_factors(self, left: Array, right: Array) -> Array:
         """A[left·rightᵀ], p numbers. Here through the dense product; operators with structure need not make it."""
         return self.apply(left @ right.T)

@@ -24,11 +24,6 @@ UNEXPLAINED = 0.05
 REAL_STEPS = 4
 
 
-def back(sensing: Sensing, values: Array, real: bool) -> Array:
-    """A*y for complex matrices; for ``real`` ones its real part, which is the adjoint of A there."""
-    return sensing.real_adjoint(values) if real else sensing.adjoint(values)
-
-
 def random_matrix(rng: np.random.Generator, shape: tuple[int, ...], real: bool) -> Array:
     """Independent standard normal entries; complex unless ``real``."""
     entries = rng.standard_normal(shape)
@@ -68,7 +63,7 @@ def check_linear(sensing: Sensing, where: str = "recover", real: bool = True) ->
         c = "2" if real else "(2 + i)"
         got = f"A(X + {c}Z) that differs from A(X) + {c}A(Z) by {distance / size:.2g} of their norm"
         raise bad("sensing", "linear", got, where, "Subtract A(0) from b if the function is affine.")
-    returned = back(sensing, y, real)
+    returned = sensing.adjoint_on(y, real)
     forward_product, back_product = inner(image, y), inner(x, returned)
     scale = max(
         float(np.linalg.norm(image) * np.linalg.norm(y)), float(np.linalg.norm(x) * np.linalg.norm(returned))
@@ -96,7 +91,7 @@ def largest_ritz_value(sensing: Sensing, steps: int, real: bool = True) -> tuple
     previous, beta = np.zeros_like(vector), 0.0
     alphas, betas = list[float](), list[float]()
     for _ in range(min(steps, vector.size)):
-        product = back(sensing, sensing.apply(vector), real)
+        product = sensing.adjoint_on(sensing.apply(vector), real)
         alpha = inner(vector, product)
         product = product - alpha * vector - beta * previous
         alphas.append(alpha)
