@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import tracemalloc
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -19,10 +20,22 @@ from test_optimum import CASES, SLACK, instance, run, weights_optimum
 import rankwolf as rw
 from rankwolf.data import InMemory
 from rankwolf.problem import Penalized
-from rankwolf.solvers import Hybrid
+from rankwolf.solvers import Hybrid, PrimalDual
+from rankwolf.solvers.base import WithSettings
 from rankwolf.solvers.hybrid.settings import HybridSettings
 from rankwolf.solvers.hybrid.state import HybridState
 from rankwolf.weights.paper import paper_weights
+
+
+@pytest.mark.parametrize(("solver", "name"), [(Hybrid, "momentum"), (PrimalDual, "fall")])
+def test_a_solver_keeps_only_what_differs_from_its_settings(solver, name):
+    """A checkpoint compares ``vars(solver)``."""
+    assert isinstance(solver(), WithSettings) and vars(solver()) == {"changes": {}}
+    changed = solver(**{name: 0.25})
+    assert vars(changed) == {"changes": {name: 0.25}}
+    assert changed.settings == replace(solver().settings, **{name: 0.25}) != solver().settings
+    with pytest.raises(TypeError, match="unknown"):
+        solver(unknown=1)
 
 
 def scene(seed, m=90, n=40, rank=3, dtype=np.float64, observed=1.0):

@@ -100,6 +100,7 @@ class Start:
 
 P = TypeVar("P", bound=Problem)
 State = TypeVar("State")
+Settings = TypeVar("Settings")
 
 
 class Solver(ABC, Generic[P, State]):
@@ -150,3 +151,21 @@ class Solver(ABC, Generic[P, State]):
     @abstractmethod
     def solution(self, problem: P, data: Any, state: State) -> Any:
         """The pair (L, S): a :class:`Solution` for entries, a ``MeasuredSolution`` for measurements."""
+
+
+class WithSettings(Solver[P, State], Generic[P, State, Settings]):
+    """A solver whose constants are the fields of a frozen dataclass, ``settings_type``.
+
+    Keywords of the constructor are the fields that should differ from their defaults. A checkpoint keeps these alone.
+    """
+
+    settings_type: type[Settings]
+
+    def __init__(self, **changes: Any) -> None:
+        self.changes = changes
+        self.settings_type(**changes)  # a name that is not there is a TypeError now, not later
+
+    @property
+    def settings(self) -> Settings:
+        """The constants of this solver: the defaults, and what was changed."""
+        return self.settings_type(**self.changes)

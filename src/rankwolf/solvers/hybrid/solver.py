@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from rankwolf.ground.momentum import Momentum
 from rankwolf.oracles.nuclear import orthonormal_against
 from rankwolf.passes import Deflation, evaluate
 from rankwolf.problem import Certificate, Constrained, Found, NoiseBounded, Past, Penalized, Problem
-from rankwolf.solvers.base import Report, Solution, Solver, Start
+from rankwolf.solvers.base import Report, Solution, Start, WithSettings
 from rankwolf.solvers.hybrid.end import at_the_end
 from rankwolf.solvers.hybrid.pace import Pace
 from rankwolf.solvers.hybrid.path import advance, expected_of_proof, margin_of, ritz_bound
@@ -24,7 +23,7 @@ from rankwolf.solvers.hybrid.state import HybridState, Level, Point
 from rankwolf.solvers.hybrid.sweep import HybridSums
 
 
-class Hybrid(Solver[Problem, HybridState]):
+class Hybrid(WithSettings[Problem, HybridState, HybridSettings]):
     """Frank-Wolfe meets a factored local method; :mod:`rankwolf.solvers.hybrid` says how.
 
     Keywords are fields of :class:`~rankwolf.solvers.hybrid.HybridSettings` that should differ from its defaults, as in
@@ -42,16 +41,8 @@ class Hybrid(Solver[Problem, HybridState]):
 
     name = "hybrid"
     solves = (Penalized, Constrained, NoiseBounded)
+    settings_type = HybridSettings
     states = (HybridState, Level, Past, Found, Penalized, Point, HybridSums, Pace, Momentum)
-
-    def __init__(self, **changes: Any) -> None:
-        self.changes = changes
-        HybridSettings(**changes)  # a name that is not there is a TypeError now, not later
-
-    @property
-    def settings(self) -> HybridSettings:
-        """The settings of this solver: the defaults, and what was changed."""
-        return HybridSettings(**self.changes)
 
     def init(self, problem: Problem, source: Source, rng: np.random.Generator) -> HybridState:
         """A point on the way: see :mod:`rankwolf.solvers.hybrid.start`."""

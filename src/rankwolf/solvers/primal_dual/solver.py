@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from rankwolf.data.measurements import Measurements
@@ -12,7 +10,7 @@ from rankwolf.ground.low_rank import LowRank
 from rankwolf.oracles import l1
 from rankwolf.oracles.subspace import WarmThreshold
 from rankwolf.problem import Penalized
-from rankwolf.solvers.base import MeasuredSolution, Report, Solver
+from rankwolf.solvers.base import MeasuredSolution, Report, WithSettings
 from rankwolf.solvers.iterates.nuclear_oracle import NuclearOracle
 from rankwolf.solvers.primal_dual.path import path_step
 from rankwolf.solvers.primal_dual.settings import PrimalDualSettings
@@ -20,7 +18,7 @@ from rankwolf.solvers.primal_dual.splitting import begin_splitting, splitting_st
 from rankwolf.solvers.primal_dual.state import PrimalDualState
 
 
-class PrimalDual(Solver[Penalized, PrimalDualState]):
+class PrimalDual(WithSettings[Penalized, PrimalDualState, PrimalDualSettings]):
     """Down the path of weights with POGM, then over-relaxed primal-dual steps; Douglas-Rachford where AA* = diag(d).
 
     An iteration is one product with A, one with A*, and singular value thresholding from a warm start, 4·mn operations
@@ -38,16 +36,8 @@ class PrimalDual(Solver[Penalized, PrimalDualState]):
     name = "primal-dual"
     solves = (Penalized,)
     takes = ("measurements",)
+    settings_type = PrimalDualSettings
     states = (PrimalDualState, WarmThreshold, NuclearOracle, LowRank)
-
-    def __init__(self, **changes: Any) -> None:
-        self.changes = changes
-        PrimalDualSettings(**changes)  # a name that is not there is a TypeError now, not later
-
-    @property
-    def settings(self) -> PrimalDualSettings:
-        """The constants of this solver: the defaults with its ``changes``."""
-        return PrimalDualSettings(**self.changes)
 
     def init(self, problem: Penalized, data: Measurements, rng: np.random.Generator) -> PrimalDualState:
         """The start of the path, L = S = 0, and the weights at which that is optimal: one product with A*."""
