@@ -90,6 +90,17 @@ def test_radii_that_hold_all_of_the_data_say_so_and_end():
     assert fit.objective <= 1e-12 * float(np.sum(M[seen] ** 2))
 
 
+@pytest.mark.filterwarnings("ignore::rankwolf.RankwolfWarning")  # a matrix of zeros is odd
+@pytest.mark.parametrize("radius", [1e-6, 1.0, 100.0])
+@pytest.mark.parametrize("shape", [(1, 1), (30, 20)])
+def test_zeros_end_at_once(shape, radius):
+    """Before: prices fell for 540 passes until they were 0, which for a single entry was a ZeroDivisionError."""
+    fit = rw.decompose(np.zeros(shape), radii=(radius, radius), rng=0)
+    assert fit.status is rw.Status.GAP_REACHED
+    assert fit.passes <= 10
+    assert fit.objective == fit.gap == 0.0
+
+
 def test_a_gap_of_one_says_what_it_means():
     M, _, radii, _ = instance(*CASES[0])
     with pytest.warns(rw.RankwolfWarning, match="how far this pair is from the optimum is not known"):

@@ -62,8 +62,11 @@ class Constrained(WithOracles):
         The projection takes Δ = (‖L‖_* − τ_L)/r off each of r singular values: Δ·UVᵀ, along which G has the mean
         p = ⟨G, L⟩/‖L‖_*. It costs at most r(pΔ + ½Δ²), and gains that much where Δ < 0. A gain is not counted beyond
         Δ = −p, beyond half of the level, and beyond half of the misfit, where the model says nothing. The further both
-        norms are off, the less is believed of it: a tenth of what they are worth is added.
+        norms are off, the less is believed of it: a tenth of what they are worth is added. Nothing is off where both
+        norms are allowed and nothing is left to explain.
         """
+        if self._explains_all(found):
+            return 0.0
         misfit, over_L, price = 0.5 * found.misfit_squared, 0.0, 0.0
         if found.rank:
             price = max(found.clipped_dot_l / found.nuclear_norm, 0.0)
@@ -74,6 +77,11 @@ class Constrained(WithOracles):
         estimate = misfit + found.nonzeros * change * (level + 0.5 * change)
         doubt = price * abs(over_L) + level * abs(found.l1_norm - self.tau_S)
         return max(estimate + NEAR * doubt, 0.25 * found.misfit_squared)
+
+    def _explains_all(self, found: Found) -> bool:
+        """Whether the pair is allowed and there is no misfit: an optimum, whatever the prices are."""
+        within = found.nuclear_norm <= self.tau_L and found.l1_norm <= self.tau_S
+        return within and found.misfit_squared == 0.0
 
     def _excess(self, found: Found, over_L: float) -> float:
         """How much ‖S‖₁ is too large once ``over_L`` has been taken off ‖L‖_*.
@@ -132,6 +140,8 @@ class Constrained(WithOracles):
 
     def allows(self, now: Penalized, found: Found, margin: float) -> bool:
         """Whether both norms are within their radii, and inside by at most what costs three times the margin."""
+        if self._explains_all(found):
+            return True
         spare = self.tau_L - found.nuclear_norm, self.tau_S - found.l1_norm
         return all(0.0 <= x <= 3.0 * margin / price for x, price in zip(spare, now.pair, strict=True))
 
