@@ -134,6 +134,31 @@ def test_zeros_and_constants_end_at_once():
         np.testing.assert_allclose(np.asarray(fit.low_rank) + np.asarray(fit.sparse), M, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::rankwolf.RankwolfWarning")  # nearly all of the data is noise, S is zero
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9, 0.99])
+@pytest.mark.parametrize("seed", [16, 37, 54])
+def test_a_bound_near_the_norm_of_the_data_is_found(seed, share):
+    """Before: weights went round in circles, six levels a turn, for 1000 passes to a gap of 0.99."""
+    M, _ = reference.corrupted(seed, 35, 29 + seed, rank=3, observed=1.0)
+    epsilon = share * float(np.linalg.norm(M))
+    fit = rw.decompose(M, noise=epsilon, weight=3.0 / M.shape[1] ** 0.5, rng=0, n_threads=1)
+    assert fit.status is rw.Status.GAP_REACHED
+    assert fit.passes <= 60
+    assert np.linalg.norm(np.asarray(fit.low_rank) + np.asarray(fit.sparse) - M) <= epsilon * (1 + 1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::rankwolf.RankwolfWarning")  # the limit is what it is about
+@pytest.mark.parametrize("iterations", range(1, 12))
+def test_a_misfit_that_is_a_little_too_large_does_not_put_everything_into_s(iterations):
+    """Before: a threshold that no entry exceeds became 0, and the objective of the answer 40 times that of the run."""
+    M = np.random.default_rng(153).integers(-2, 3, (9, 12)).astype(np.float64)
+    epsilon = 0.87 * float(np.linalg.norm(M))
+    fit = rw.decompose(M, noise=epsilon, weight=1.6, rng=0, max_iter=iterations, n_threads=1)
+    left, sparse = M - np.asarray(fit.low_rank), np.asarray(fit.sparse)
+    assert np.linalg.norm(sparse - left) <= epsilon * (1 + 1e-9)
+    assert np.abs(sparse).sum() <= 0.5 * np.abs(left).sum()
+
+
 @pytest.mark.doubts("iteration limit")
 def test_a_resumed_run_is_the_undisturbed_one(tmp_path):
     M, _ = reference.corrupted(3, 60, 40, rank=3, observed=1.0)

@@ -65,8 +65,12 @@ class NoiseBounded(Problem):
     def prices(self, now: Penalized, found: Found, past: Past) -> Penalized:
         """Where ‖G‖ would be a tenth of its present error below ε, by its response to the weights so far.
 
-        It is d log‖G‖/d log λ between the last two levels; ‖G‖ grows with the weights, at most in proportion.
+        It is d log‖G‖/d log λ between the last two levels; ‖G‖ grows with the weights, at most in proportion. So every
+        level bounds the weights from one side, and the middle is tried where the response leads out of the bounds.
+        Bounds that contradict each other come from levels that were left too early: the next ones get more passes.
         """
+        if past.stays():
+            return now
         misfit, response = found.misfit_squared**0.5, 1.0
         if past.weights is not None and past.found is not None and past.found.misfit_squared * misfit > 0.0:
             change = log(now.lambda_L / past.weights.lambda_L)
@@ -76,7 +80,8 @@ class NoiseBounded(Problem):
         if self.epsilon == 0.0 or misfit == 0.0:
             return now.times(0.0 if self.epsilon == 0.0 else 2.0)
         aim = self.epsilon - 0.1 * abs(misfit - self.epsilon)
-        return now.times(float(max(aim / misfit, 1e-3) ** (1.0 / response)))
+        past.narrow(now.times(self.epsilon / misfit), from_above=misfit > self.epsilon)
+        return past.between(now, now.times(float(max(aim / misfit, 1e-3) ** (1.0 / response))))
 
     def price_error(self, now: Penalized, found: Found) -> float:
         """‖G‖·|ε − ‖G‖|: what the optimum at ``now`` is away from this form's, by its own dual."""
@@ -96,8 +101,15 @@ class NoiseBounded(Problem):
         return Penalized(lambda_L or 1.0, (lambda_L or 1.0) * self.weight)
 
     def allowed_threshold(self, threshold: float, found: Found, margin: float) -> float:
-        """‖G‖² is concave in the square of the threshold: one step from above is enough. 0 for ε = 0."""
+        """‖G‖² is concave in the square of the threshold: one step from above is enough. 0 for ε = 0.
+
+        Where few entries exceed it that step goes far, and where none does it has no end. The chord from 0 ends above
+        what is looked for, and half of the square is a step of its own: the shortest of these, and the next pass tells.
+        """
         over = found.misfit_squared - self.epsilon**2
         if self.epsilon == 0.0 or over <= 0.0:
             return 0.0 if self.epsilon == 0.0 else threshold
-        return float(max(threshold**2 - (1.0 + 1e-12) * over / max(found.nonzeros, 1), 0.0) ** 0.5)
+        share = min(self.epsilon**2 / found.misfit_squared, 0.5)
+        if found.nonzeros:
+            share = max(share, 1.0 - (1.0 + 1e-12) * over / found.nonzeros / threshold**2)
+        return float(threshold * share**0.5)

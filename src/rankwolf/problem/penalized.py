@@ -126,9 +126,44 @@ class Penalized(WithOracles):
         return step * self.lambda_S
 
 
+# A level that has settled gets at most so many passes more.
+LONGEST = 32
+
+
 @dataclass
 class Past:
-    """What the search for prices remembers: the weights of the level before, and what was found there."""
+    """What the search for prices remembers: the weights of the level before, and what was found there.
+
+    ``least`` and ``most`` are bounds of the weights that are looked for, from the last levels on either side of them.
+    Where they contradicted each other, a level that has settled gets ``longer`` more passes; ``stayed`` counts them.
+    """
 
     weights: Penalized | None = None
     found: Found | None = None
+    least: Penalized | None = None
+    most: Penalized | None = None
+    longer: int = 0
+    stayed: int = 0
+
+    def stays(self) -> bool:
+        """Whether a level that has settled is to have another pass; called once for each."""
+        self.stayed = self.stayed + 1 if self.stayed < self.longer else 0
+        return self.stayed > 0
+
+    def narrow(self, bound: Penalized, *, from_above: bool) -> None:
+        """Remember a bound. One on the other side that contradicts it is forgotten, and levels get twice the time."""
+        if from_above:
+            self.most = bound
+        else:
+            self.least = bound
+        if self.least is not None and self.most is not None and self.least.lambda_L >= self.most.lambda_L:
+            self.longer = min(max(1, 2 * self.longer), LONGEST)
+            self.least, self.most = (None, bound) if from_above else (bound, None)
+
+    def between(self, now: Penalized, aim: Penalized) -> Penalized:
+        """``aim``, or the middle of both bounds where the way to it from ``now`` leads beyond one."""
+        if self.least is None or self.most is None:
+            return aim
+        up, down = aim.lambda_L >= now.lambda_L, aim.lambda_L <= now.lambda_L
+        beyond = (up and aim.lambda_L >= self.most.lambda_L) or (down and aim.lambda_L <= self.least.lambda_L)
+        return self.least.part_way(self.most, 0.5) if beyond else aim
