@@ -33,9 +33,10 @@ PURSUED = (
     "the hybrid as it is",
     "no predictor on the path",
     "failed proofs teach nothing",
+    "eight probes, whatever the rank",
     "no probes for directions that wait",
 )
-PURSUITS = ((400, 20, 0.1), (600, 30, 0.05), (1000, 10, 0.3), (1000, 50, 0.3), (2000, 20, 0.3))
+PURSUITS = ((400, 20, 0.1), (400, 10, 0.2), (600, 30, 0.05), (1000, 10, 0.3), (1000, 50, 0.1))
 
 FULL = "the hybrid as it is"
 # What is switched off, and the settings that do it.
@@ -58,7 +59,6 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "levels of the path end at a gap of 0.1": {"path_gap": 0.1},
     "proofs only when the Ritz bound is enough": {"proof_ratio": (float("inf"), float("inf"))},
     "failed proofs teach nothing": {"learns": False},
-    "failed proofs teach without a limit": {"ratio_step": float("inf")},
     "proofs without a hint": {"deflates": False},
 }
 

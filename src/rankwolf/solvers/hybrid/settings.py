@@ -88,6 +88,9 @@ class HybridSettings:
     end_fall: float = 2.0
     end_lost: float = 0.01
     end_rounds: int = 25
+    # A direction that is so many times as long as the next one is taken for the last of L: the others are of the size
+    # of the weights.
+    end_gap: float = 10.0
     # The last round moved L by less than this share of its length.
     end_exact: float = 1e-13
     # What is no further from that L than so many times the rounding of the largest entry is not in S.
@@ -98,8 +101,6 @@ class HybridSettings:
     # when it is expected to be enough.
     proof_ratio: tuple[float, float] = (3.0, 4.0)
     following_proof_ratio: tuple[float, float] = (0.3, 0.5)
-    # A proof that failed changes that ratio by at most this factor.
-    ratio_step: float = 1.5
     # Whether a proof that failed teaches: the ratio above, and directions for the probes.
     learns: bool = True
     # Whether the proof is told in which directions G is too long.

@@ -99,9 +99,7 @@ class Hybrid(WithSettings[Problem, HybridState, HybridSettings]):
             return
         computed = expected_of_proof(problem, state.evaluated, state.observed)
         if state.value > computed:
-            ratio = (state.value - certificate.likely_bound) / (state.value - computed)
-            most = self.settings.ratio_step
-            state.proof_ratio *= min(max(ratio / state.proof_ratio, 1.0 / most), most)
+            state.proof_ratio = (state.value - certificate.likely_bound) / (state.value - computed)
         if certificate.witness is not None:
             known = state.basis.astype(np.float64)
             room = state.basis.shape[0] - state.basis.shape[1]
