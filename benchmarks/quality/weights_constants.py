@@ -49,6 +49,7 @@ OF_DESCENT: OfSettings = (
     ("steps", 30, 120),
     ("fall", 0.5, 0.85),
     ("settled", 0.01, 0.1),
+    ("predicted", 0.001, 0.01),
 )
 OF_NOISE: OfModules = (
     ((noise, descent), "LIMIT_IN_SIGMAS", 1.5, 2.5),
