@@ -346,3 +346,8 @@ def test_separate_goes_on_from_a_checkpoint(tmp_path):
     assert repr(second.history[: first.iterations - 1]) == repr(first.history[:-1])
     assert second.relative_gap <= 1e-4
     assert main(["separate", str(tmp_path / "x.npy"), "-o", str(tmp_path / "three"), "--resume"]) == 2
+
+
+def test_what_is_no_path_is_refused_by_name():
+    with pytest.raises(ValueError, match="'checkpoint' parameter of decompose must be a path"):
+        rw.decompose(np.eye(3), checkpoint=3)

@@ -118,6 +118,18 @@ def test_two_forms_at_once_are_explained():
         rw.decompose(M, noise=0.0, radii=(1.0, 1.0))
 
 
+@pytest.mark.parametrize(
+    "form",
+    [{"radii": (1.0, 1.0)}, {"noise": 0.0}, {"problem": rw.problem.Penalized(1.0, 1.0)}],
+    ids=str,
+)
+def test_a_delta_beside_another_form_is_not_passed_over(form):
+    """Before: δ was taken and not used, but for rank=, where it was an error."""
+    M = instance(*CASES[0])[0]
+    with pytest.raises(ValueError, match=r"delta chooses weights by the paper's rule\. Give one"):
+        rw.decompose(M, delta=0.01, **form)
+
+
 def test_a_resumed_run_is_the_undisturbed_one(tmp_path):
     M, _ = reference.corrupted(3, 60, 40, rank=3, observed=1.0)
     settings = {

@@ -11,6 +11,7 @@ from rankwolf.api.rank import at_rank, check_rank
 from rankwolf.api.settings import (
     Settings,
     check_checkpoint,
+    check_one_form,
     check_scale,
     check_settings,
     choose_solver,
@@ -175,6 +176,8 @@ def decompose(
         callback=callback,
         n_threads=n_threads,
     )
+    rule = None if settings.from_noise else settings.delta  # where there are lambdas it is not asked for
+    check_one_form("decompose", problem=problem, radii=radii, noise=noise, delta=rule)
     wanted = None if rank is None else check_rank(rank, settings, start=start, checkpoint=checkpoint)
     share = None if weight is None else _check_weight(weight, settings)
     deadline = Deadline(settings.max_seconds)

@@ -58,6 +58,8 @@ def check_checkpoint(
         return None
     if not solver.states:
         raise ValueError(f"The method {solver.name!r} keeps no checkpoints.")
+    if not isinstance(path, str | os.PathLike):
+        raise bad("checkpoint", "a path", repr(path))
     place = Path(path)
     if not place.parent.is_dir():
         raise bad("checkpoint", "in a folder that exists", repr(os.fspath(path)))
