@@ -177,7 +177,7 @@ class Decomposition:
                 "This result cannot be refitted: its data is not at hand (it was loaded or unpickled). "
                 "Refit before saving."
             )
-        weight = self.lambdas[0] if self.lambdas else 0.0
+        weight = 0.0 if self.lambdas is None or self.status is Status.REFITTED else self.lambdas[0]
         found = refit(source, source.as_solver_sees(self.low_rank), weight, keep_rank=keep_rank)
         low_rank = source.as_user_sees(found.low_rank)
         sparse = sparse_part_of(source, low_rank, found.limit, found.outliers, shrinks=False)

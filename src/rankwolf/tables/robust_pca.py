@@ -30,7 +30,7 @@ from rankwolf.result.decomposition import Decomposition
 from rankwolf.result.doubts import doubts_of_parts
 from rankwolf.result.residual import observed_entries, residual, sparse_part
 from rankwolf.tables.batches import Stream, Totals, advance
-from rankwolf.tables.centre import cleaned_mean
+from rankwolf.tables.centre import cleaned_mean, refit_with_centre
 from rankwolf.tables.components import (
     check_components,
     count_to_keep,
@@ -85,7 +85,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         the spectral norm of noise, √rows + √columns.
     center : bool
         Subtract a robust centre, the mean of the rows after outliers are clipped and missing entries filled in. Costs
-        a second fit, sometimes a third. In a sparse matrix it is subtracted from the stored entries.
+        a second fit, sometimes a third, and a second or third refit. In a sparse matrix it is subtracted from
+        the stored entries.
     implicit : {"missing", "zeros"}
         What the entries that a scipy.sparse matrix does not store are: not observed (ratings; the default), or zeros
         (counts; with ``center=False``).
@@ -194,7 +195,9 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         assert fit.lambdas is not None
         self.lambdas_ = fit.lambdas
         self.n_iter_, self.gap_, self.relative_gap_ = fit.iterations, fit.gap, fit.relative_gap
-        parts = fit.refit() if self.refit else fit
+        parts = fit.refit() if self.refit and not self.center else fit
+        if self.refit and self.center:
+            parts, table, self.mean_ = refit_with_centre(fit, source, self.mean_)
         found = tidied(parts.low_rank, 0.0 if self.refit else WEAKEST * self.lambdas_[0])
         self.low_rank_, noise = found, self._noise_of_residual(found, table)
         sigma = noise.sigma if parts.noise_scale is None else parts.noise_scale
