@@ -96,6 +96,23 @@ def test_processes_give_the_same_answer_as_memory(method, client):
     np.testing.assert_allclose(fit.sparse[3:9], expected.sparse[3:9], atol=1e-2)
 
 
+@pytest.mark.filterwarnings("ignore::rankwolf.RankwolfWarning")  # nearly all of the data is noise, or S is
+@pytest.mark.parametrize(
+    "form", [{"noise": 0.0}, {"noise": 40.0}, {"radii": (100.0, 500.0)}, {"radii": (1.0, 50.0)}]
+)
+def test_every_form_is_solved_on_workers(form):
+    """Before: where the pair had to be made allowed, columns of a handle were asked for, a TypeError."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 4)) @ rng.standard_normal((4, 50))
+    X[rng.random(X.shape) < 0.05] += 9.0
+    here = rw.decompose(X, **form, rng=0)
+    with dask.config.set(scheduler="threads"):
+        there = rw.decompose(as_dask(X, 100), **form, rng=0)
+    assert there.status is here.status is rw.Status.GAP_REACHED
+    assert there.objective == pytest.approx(here.objective, rel=1e-6)
+    np.testing.assert_allclose(np.asarray(there.low_rank), np.asarray(here.low_rank), atol=1e-6)
+
+
 @pytest.mark.doubts("most of it is noise", "λ_S is below the noise", "iteration limit")
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 @pytest.mark.parametrize("method", METHODS)

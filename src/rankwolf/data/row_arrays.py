@@ -66,6 +66,15 @@ class RowArrays:
             return LowRank.from_factors(left, right)
         return LowRank.from_factors(left, right, self.workspace.zeros, self.workspace.give_back)
 
+    def leading(self, low_rank: LowRank, count: int) -> LowRank:
+        """The ``count`` strongest directions of an L whose ``u`` is row-aligned; of an array without a copy."""
+        left: Any = low_rank.u
+        if count >= low_rank.rank:
+            return low_rank
+        if isinstance(left, np.ndarray):
+            return low_rank.first(count)
+        return LowRank(self.map(partial(_columns, count), left), low_rank.s[:count], low_rank.vt[:count])
+
     def factors(self, low_rank: LowRank) -> tuple[Any, Array]:
         """(U, V) with L = U Vᵀ as tasks take them: U row-aligned, both in the tiles' type.
 
@@ -73,6 +82,10 @@ class RowArrays:
         """
         scale = partial(_times_columns, np.sqrt(low_rank.s), self.dtype)
         return self.map(scale, low_rank.u), scale(low_rank.vt.T)
+
+
+def _columns(count: int, columns: Array) -> Array:
+    return np.ascontiguousarray(columns[:, :count])
 
 
 def _times_columns(weights: Array, dtype: Any, columns: Array) -> Array:

@@ -94,7 +94,7 @@ def refit(
         run = _Refit(source, low_rank, lambda_L, settings, keep_rank)
         found = run.run()
         while not keep_rank and run.is_exact(found) and _ends_weakly(found.low_rank, settings):
-            low_rank = low_rank.first(found.low_rank.rank - 1)
+            low_rank = source.leading(low_rank, found.low_rank.rank - 1)
             fewer = _Refit(source, low_rank, lambda_L, settings, keep_rank=True)
             other = fewer.run()
             if not fewer.is_exact(other) or other.outliers > found.outliers + sum(source.shape):

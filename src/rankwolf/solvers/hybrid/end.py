@@ -26,9 +26,9 @@ def at_the_end(
     problem: Problem, source: Source, state: HybridState, low_rank: LowRank, settings: HybridSettings
 ) -> End:
     """``low_rank``, a point on the way to L + S = M, or the better one at its end. Tried once, about ten passes."""
-    long = low_rank.first(_long(low_rank.s, settings))
-    if not state.end_tried and looks_exact(source, state, long.rank, settings):
-        state.end_tried = True
+    count = _long(low_rank.s, settings)
+    if not state.end_tried and looks_exact(source, state, count, settings):
+        state.end_tried, long = True, source.leading(low_rank, count)
         rounding = settings.end_rounding * float(np.finfo(source.dtype).eps) * source.summary.largest
         rounds = RefitSettings(most_rounds=settings.end_rounds, exact=settings.end_exact)
         found = refit(source, long, settings=rounds)

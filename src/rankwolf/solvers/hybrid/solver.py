@@ -139,7 +139,8 @@ def allowed(
     if problem.allows(point.weights, found, margin):
         return low_rank, threshold
     spectrum = problem.allowed_spectrum(low_rank.s, found)
-    low_rank = LowRank(low_rank.u[:, : spectrum.size], spectrum, low_rank.vt[: spectrum.size])
+    low_rank = source.leading(low_rank, spectrum.size)
+    low_rank = LowRank(low_rank.u, spectrum, low_rank.vt)
     threshold = problem.allowed_threshold(threshold, found, margin)
     for _ in range(20):
         if threshold == 0.0 and not problem.follows:
