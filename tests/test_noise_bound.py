@@ -190,6 +190,11 @@ def test_the_command_line_takes_it(tmp_path, capsys):
     assert capsys.readouterr().err == ""
     assert main([*words, "--force", "--noise", "1e9"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+    assert main([*words, "--force", "--noise", "0", "--weight", "100"]) == 0
+    assert np.abs(np.load(tmp_path / "out" / "outliers.npy")).max() <= 1e-3, "too dear for any entry"
+    capsys.readouterr()
+    assert main([*words, "--force", "--weight", "0.3"]) == 2
+    assert "--weight" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("rank", "corrupted"), [(3, 0.1), (3, 0.3), (12, 0.05)])

@@ -157,6 +157,12 @@ def _add_solving(parser: argparse.ArgumentParser) -> None:
         "--rank", type=int, metavar="R", help="a low-rank part of this rank, not shrunk, instead"
     )
     group.add_argument(
+        "--weight",
+        type=float,
+        metavar="LAMBDA",
+        help="with --noise: what an entry of the sparse part costs beside a singular value (default: 1/√(longer side))",
+    )
+    group.add_argument(
         "--refit",
         action=argparse.BooleanOptionalAction,
         default=True,
@@ -327,6 +333,7 @@ def solve(source: Source, arguments: argparse.Namespace, bars: Bars) -> Decompos
         start=earlier_result(arguments),
         lambdas=arguments.lambdas,
         noise=arguments.noise,
+        weight=arguments.weight,
         radii=arguments.radii,
         rank=arguments.rank,
         delta=parse_delta(arguments.delta),

@@ -11,7 +11,7 @@ OPTIONS = {"n_threads": "--threads", "rng": "--seed", "n_frames": "--frames"} | 
     name: "--" + name.replace("_", "-")
     for name in (
         "checkpoint checkpoint_every delta deltas implicit lambdas max_iter max_memory max_rank max_seconds method "
-        "noise radii rank start tol vote"
+        "noise radii rank start tol vote weight"
     ).split()
 }
 # Parameters whose names are no words of ordinary prose.

@@ -133,5 +133,5 @@ def margin_of(problem: Problem, state: HybridState, settings: HybridSettings) ->
         return 0.0
     value = problem.value(state.found, state.evaluated.weights.lambda_S)
     gap = relative_gap(problem, state)
-    power = floor(log10(gap)) if 0.0 < gap < 1e-2 else -3
+    power = floor(log10(max(gap, 1e-12))) if gap < 1e-2 else -3
     return settings.margin_share * value * 10.0 ** min(power, -3)
