@@ -9,7 +9,7 @@ G = clip(P_Ω(M − L), ±λ_S), Lipschitz constant 1. A step starts from L = U 
    s·G, so they turn into the leading singular vectors of G, which are Frank-Wolfe's atoms.
 3. *Threshold*, between passes and small (:mod:`.step`): with Ũ an orthonormal basis of B, L⁺ = Ũ·D_sλL(ŨᵀX). All atoms
    with σ > λ_L come in at once; weak ones drop out; the singular vectors that stay below become the next probes. After
-   a step that brought some in there are two probes for each one that was nearly long enough.
+   a step that brought some in there are three probes for each one that was nearly long enough.
 4. *Momentum* on the factors (:mod:`.pace`).
 
 An entry is live when it is observed and not clipped: only there does H bend, with curvature 1. On a low-rank direction,

@@ -21,7 +21,7 @@ class HybridSettings:
     least_probes: int = 8
     # After a step that brought directions into L, so many for each one that was nearly long enough, which is longer
     # than ``near`` times λ_L. A flat spectrum has many of these, and few probes would find them one by one.
-    probes_for_each: float = 2.0
+    probes_for_each: float = 3.0
     near: float = 0.9
 
     # Steps longer than 1 by the inverse of the live share: in the rows' step (1), in the threshold step (3).
