@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import subprocess
 import sys
 
@@ -264,9 +265,10 @@ def test_whoever_advises_columns_takes_them(function):
     with pytest.raises(ValueError, match=f"parameter of {function.__name__} .*'when'.* columns='numeric'"):
         function(table)
     options = {} if function is rw.decompose else {"deltas": [0.1, 0.01]}
-    alone = function(frame()[NAMES[:4]], rng=0, **options)
+    seconds = re.compile(r"[\d.]+ s\b")
+    alone = seconds.sub("", repr(function(frame()[NAMES[:4]], rng=0, **options)))
     for columns, given in (("numeric", table.drop(columns=NAMES[4:])), (NAMES[:4], table)):
-        assert repr(function(given, columns=columns, rng=0, **options)) == repr(alone)
+        assert seconds.sub("", repr(function(given, columns=columns, rng=0, **options))) == alone
 
 
 def test_arrays_have_numbered_tables():

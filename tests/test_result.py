@@ -13,7 +13,8 @@ import rankwolf as rw
 
 def make(method="fista", m=30, n=20, dtype=np.float64, observed=0.8, **settings):
     M, seen = reference.corrupted(1, m, n, observed=observed)
-    settings = {"delta": 0.05, "max_iter": 25, "tol": 1e-4, "rng": 0, "n_threads": 1, **settings}
+    form = {} if settings.keys() & {"radii", "noise", "problem"} else {"delta": 0.05}
+    settings = {**form, "max_iter": 25, "tol": 1e-4, "rng": 0, "n_threads": 1, **settings}
     return M, seen, rw.decompose(M.astype(dtype), observed=seen, method=method, **settings)
 
 
