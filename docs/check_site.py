@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import functools
 import http.server
+import shutil
 import sys
 import threading
 from html.parser import HTMLParser
@@ -24,10 +25,18 @@ PAGES = (
     "gallery/index.html",
     "api/rankwolf.decompose.html",
     "choosing_delta.html",
+    "path.html",
+    "genindex.html",
 )
 WIDTHS = (1400, 400)
 # What a browser fetches by itself when it shows the page.
 FETCHED = {"img": "src", "script": "src", "source": "src", "iframe": "src", "video": "src"}
+
+# Words that end outside of the window, where no bar scrolls to them.
+CUT_OFF = """width => [...document.querySelectorAll(".bd-article *")]
+  .filter(one => !one.children.length && one.textContent.trim() && !one.closest("pre, .pst-scrollable-table-container"))
+  .filter(one => one.getBoundingClientRect().right > width + 1)
+  .map(one => one.textContent.trim())"""
 
 
 class Page(HTMLParser):
@@ -85,7 +94,7 @@ def faults(site: Path) -> tuple[list[str], int]:
 
 
 def look(site: Path, folder: Path) -> list[str]:
-    """Pictures of PAGES at WIDTHS; the requests that left the site, and pages that are wider than the window."""
+    """Pictures of PAGES at WIDTHS; the requests that left the site, and what does not fit into the window."""
     from playwright.sync_api import sync_playwright
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -99,7 +108,7 @@ def look(site: Path, folder: Path) -> list[str]:
     wrong: list[str] = []
     requests = 0
     with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         for width in WIDTHS:
             window = browser.new_page(viewport={"width": width, "height": 900})
             seen: list[str] = []
@@ -109,6 +118,8 @@ def look(site: Path, folder: Path) -> list[str]:
                 reach = window.evaluate("document.documentElement.scrollWidth")
                 if reach > width:
                     wrong.append(f"{page} is {reach} wide in a window of {width}")
+                cut = window.evaluate(CUT_OFF, width)
+                wrong += [f"{page} in a window of {width}: {words!r} is cut off" for words in cut]
                 window.screenshot(
                     path=folder / f"{page.replace('/', '_').removesuffix('.html')}_{width}.png",
                     full_page=True,

@@ -7,6 +7,8 @@ import sys
 import warnings
 from pathlib import Path
 
+from docutils import nodes
+
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "src"))
 
@@ -94,6 +96,17 @@ def keep_bars(app, what, name, thing, options, lines):
             lines[number] = "".join(p if p.startswith("``") else p.replace("|", r"\|") for p in parts)
 
 
+def keep_numbers_whole(app, doctree, name):
+    """Numbers such as 1.2e-03 in tables stay on one line: a browser may break after a hyphen."""
+    for entry in doctree.findall(nodes.entry):
+        for text in [t for t in entry.findall(nodes.Text) if not isinstance(t.parent, nodes.literal)]:
+            parts = re.split(r"(\d[\d.]*e-\d+)", text)
+            if len(parts) > 1:
+                kinds = (nodes.Text, lambda number: nodes.inline("", number, classes=["number"]))
+                text.parent.replace(text, [kinds[k % 2](part) for k, part in enumerate(parts) if part])
+
+
 def setup(app):
     """Called by Sphinx."""
     app.connect("autodoc-process-docstring", keep_bars)
+    app.connect("doctree-resolved", keep_numbers_whole)
