@@ -330,6 +330,14 @@ def test_the_story(tmp_path, capsys):
         printed,
     )
     assert printed.rstrip().endswith("report.html")
+    # The page tells the passes of the solver from those of the refit, which the line above counts together.
+    (both,) = re.findall(r"after (\d+) passes, refit included", printed)
+    ((solving, refitting),) = re.findall(
+        r"(\d+) passes over the data, (\d+) more for the refit",
+        (tmp_path / "out" / "report.html").read_text(),
+    )
+    assert int(solving) + int(refitting) == int(both)
+    assert int(refitting) > 0
 
 
 def test_the_page_in_a_browser(tmp_path):

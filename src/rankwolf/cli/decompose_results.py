@@ -252,9 +252,10 @@ def story(summary: dict[str, Any], target: Path, has_page: bool) -> list[str]:
         found = f"{number_of(summary['nonzeros'], 'entry', 'entries')} beyond λ_S in the sparse part"
     certified = summary["relative_gap"] is not None and isfinite(summary["relative_gap"])
     gap = f"certified gap {summary['relative_gap']:.2g} after " if certified else "a local answer after "
+    refit = ", refit included" if summary["refit"] else ""
     said = (
         f"{summary['rows']:,} × {summary['columns']:,}, {missing:.1%} missing: low-rank part of rank "
-        f"{summary['rank']}, {found}; {gap}{number_of(summary['passes'], 'pass', 'passes')}."
+        f"{summary['rank']}, {found}; {gap}{number_of(summary['passes'], 'pass', 'passes')}{refit}."
     )
     lines = [said, *assumptions(summary["notes"], summary["treated_as_data"])]
     last = last_words(summary, target, has_page)

@@ -18,6 +18,7 @@ def solve_facts(fit: Decomposition, parts: Decomposition | None = None) -> list[
     parts = parts or fit
     outliers = parts.noise_scale is not None and parts is not fit
     proof = "" if fit.gap_is_proved else ", by a converged Lanczos process"
+    refit = f", {parts.passes - fit.passes} more for the refit" if outliers else ""
     return [
         Fact("rank of the low-rank part", f"{parts.low_rank.rank:,}", f"of at most {min(m, n):,}"),
         Fact(
@@ -26,7 +27,11 @@ def solve_facts(fit: Decomposition, parts: Decomposition | None = None) -> list[
             number_of(parts.sparse.nonzeros, "entry", "entries") + ("" if outliers else " beyond λ_S"),
         ),
         Fact("certified gap", percent(fit.relative_gap), f"to the optimum{proof}"),
-        Fact("solved in", duration(fit.seconds), f"{number_of(fit.passes, 'pass', 'passes')} over the data"),
+        Fact(
+            "solved in",
+            duration(fit.seconds),
+            f"{number_of(fit.passes, 'pass', 'passes')} over the data{refit}",
+        ),
     ]
 
 
