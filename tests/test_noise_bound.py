@@ -127,6 +127,15 @@ def test_senseless_settings_are_refused_in_one_line(settings, words):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(("weight", "epsilon", "words"), [(0.1, 1e9, "'noise'"), (1e300, 0.0, "'weight'")])
+def test_a_problem_given_as_such_is_checked_like_its_numbers(weight, epsilon, words):
+    M = instance(10, 7, 1.0, 0)[0]
+    with pytest.raises(ValueError, match=words):
+        rw.decompose(M, problem=rw.problem.NoiseBounded(weight, epsilon))
+    with pytest.raises(ValueError, match=words):
+        rw.decompose(M, noise=epsilon, weight=weight)
+
+
 def test_zeros_and_constants_end_at_once():
     for M in (np.zeros((6, 5)), np.ones((6, 5))):
         fit = rw.decompose(M, noise=0, rng=0)

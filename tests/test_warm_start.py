@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse
 
 import rankwolf as rw
+from benchmarks.quality.exact_recovery import problem
 from rankwolf.cli.main import main
 
 LAMBDAS = (2.5, 0.2)
@@ -145,3 +146,23 @@ def test_the_time_limit_holds_for_new_rows_too():
     fit = rw.decompose(data, lambdas=(1.0, 0.5), rng=0, start=first, max_seconds=0.3)
     assert fit.status is rw.Status.TIME_LIMIT
     assert time.perf_counter() - started < 2.5
+
+
+@pytest.mark.parametrize("delta", ["auto", 1e-2, 1e-4])
+def test_without_noise_the_truth_is_found_to_the_last_digits_from_any_start(delta):
+    M, L = problem(200, 4, 0.1, 3)[:2]
+    first = rw.decompose(M, delta=delta, tol=1e-2, rng=0)
+    fit = rw.decompose(M, noise=0.0, start=first, rng=0)
+    assert np.linalg.norm(fit.low_rank.toarray() - L) < 1e-12 * np.linalg.norm(L)
+    assert fit.low_rank.rank == 4
+
+
+@pytest.mark.parametrize("sigma", [0.01, 0.1])
+def test_a_bound_on_the_noise_is_found_sooner_from_a_start(sigma):
+    M, _ = problem(200, 4, 0.1, 3)[:2]
+    M = M + sigma * np.random.default_rng(0).standard_normal(M.shape)
+    epsilon = sigma * M.size**0.5
+    cold = rw.decompose(M, noise=epsilon, rng=0)
+    warm = rw.decompose(M, noise=epsilon, start=cold, rng=0)
+    assert warm.objective == pytest.approx(cold.objective, rel=2e-3)
+    assert 3 * warm.passes <= 2 * cold.passes

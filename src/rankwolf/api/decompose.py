@@ -12,7 +12,6 @@ from rankwolf.api.settings import (
     Settings,
     check_checkpoint,
     check_one_form,
-    check_scale,
     check_settings,
     choose_solver,
     fixed_problem,
@@ -202,8 +201,7 @@ def decompose(
     chosen = fixed_problem(settings, source, saved)
     if chosen is None:
         chosen = _choose_problem(settings, share, source, runner)
-    if settings.epsilon is None:
-        check_scale(chosen, source.summary.norm)
+    chosen.check_scale(source.summary.norm)
     begin = None if start is None or saved is not None else make_start(start, source, chosen, runner)
     return watch.end(runner.solve(chosen, source, begin, kept))
 
@@ -229,23 +227,7 @@ def _use_double_where_needed(source: Source, stopping: Stopping, form: type[Prob
 def _choose_problem(settings: Settings, weight: float | None, source: Source, runner: Runner) -> Problem:
     """The problem whose numbers follow from the data: from ε, from the noise, or from δ by the paper's rule."""
     if settings.epsilon is not None:
-        return _bound_noise(settings.epsilon, weight, source)
+        return NoiseBounded(weight or 1.0 / max(source.shape) ** 0.5, settings.epsilon)
     if settings.from_noise:
         return Penalized(*noise_weights(source, runner.rng, runner.deadline))
     return Penalized(*paper_weights(source, settings.delta))
-
-
-def _bound_noise(epsilon: float, weight: float | None, source: Source) -> NoiseBounded:
-    """min ‖L‖_* + λ‖S‖₁ subject to ‖P_Ω(L + S − M)‖_F ≤ ε, where λ is 1/√max(m, n) unless ``weight`` says another.
-
-    An ε with which L = S = 0 is the answer is an error.
-    """
-    norm = source.summary.norm
-    if epsilon >= norm > 0.0:
-        raise bad(
-            "noise",
-            f"below ‖P_Ω X‖_F = {norm:.6g}",
-            f"{epsilon:g}",
-            remedy="L = S = 0 is the answer from there on.",
-        )
-    return NoiseBounded(1.0 / max(source.shape) ** 0.5 if weight is None else weight, epsilon)

@@ -18,7 +18,6 @@ from rankwolf.api.measured_weights import (
 from rankwolf.api.settings import (
     Settings,
     check_checkpoint,
-    check_scale,
     check_settings,
     choose_solver,
     fixed_problem,
@@ -189,7 +188,7 @@ def recover(
     if chosen is None:
         weights, sigma = _choose_weights(settings, data, generator, deadline, to_the_end_of_path)
         chosen = Penalized(*weights)
-    check_scale(chosen, data.summary.norm, data.norm, where="recover")
+    chosen.check_scale(data.summary.norm, data.norm, where="recover")
     watch = Watch(callback, verbose, stopping.tol, "recover")
     runner = Runner(solver, stopping, generator, deadline, watch.callback)
     fit = watch.end(runner.solve(chosen, data, begin, kept))

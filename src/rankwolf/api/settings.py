@@ -25,8 +25,6 @@ from rankwolf.run.progress import Stopping
 from rankwolf.solvers import SOLVERS, Solver
 from rankwolf.weights.paper import PAPER_DELTA
 
-# How far weights and radii may be from the scale of the data, in either direction.
-REACH = 1e12
 # What each form says about the problem.
 MEANINGS = {
     "problem": "is a form of its own",
@@ -230,14 +228,3 @@ def fixed_problem(settings: Settings, data: Data, saved: Saved | None) -> Proble
         saved.check_data(data)
         return saved.problem
     return settings.given
-
-
-def check_scale(
-    problem: Problem, norm: float, operator_norm: float | None = None, where: str = "decompose"
-) -> None:
-    """Refuse weights and radii that are out of all proportion to the data: rounding would decide the answer."""
-    scale = problem.scale(norm or 1.0, operator_norm or 1.0)
-    if not all(scale / REACH <= x <= scale * REACH for x in problem.pair):
-        unit = "‖X‖_F" if operator_norm is None else problem.unit
-        rule = f"within a factor {REACH:g} of {unit} = {scale:.3g}"
-        raise bad(problem.parameter, rule, str(problem.pair), where, problem.remedy)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rankwolf.api.settings import check_scale
 from rankwolf.api.warm import make_start
 from rankwolf.data import Source
 from rankwolf.ground.arrays import Array
@@ -49,7 +48,7 @@ def walk(source: Source, deltas: Array, runner: Runner) -> Iterator[tuple[float,
         if fit is not None and runner.deadline.passed:
             return
         problem = Penalized(*paper_weights(source, delta))
-        check_scale(problem, source.summary.norm, where="path")
+        problem.check_scale(source.summary.norm, where="path")
         fit = runner.solve(problem, source, start)
         found = make_start(fit, source, problem, runner)
         start = found if runner.solver.takes_start and fit.low_rank.rank else None

@@ -55,11 +55,12 @@ class GramSums(DualSums):
         """The state without the panel, which is not sent between processes."""
         return {**vars(self), "panel": self.panel[:0]}
 
-    def gram(self) -> Array:
-        """YᵀY, in float64."""
+    def take_gram(self) -> Array:
+        """YᵀY, in float64. The blocks are gone afterwards: each is freed as soon as it is copied."""
         n = self.blocks[-1].shape[0] if self.blocks else 0
         matrix = np.empty((n, n), order="F")
-        for block in self.blocks:
+        while self.blocks:
+            block = self.blocks.pop()
             stop = block.shape[0]
             matrix[:stop, stop - block.shape[1] : stop] = block
         mirror(matrix)

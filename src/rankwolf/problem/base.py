@@ -8,12 +8,15 @@ from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.complaints import bad
 
 if TYPE_CHECKING:
     from rankwolf.problem.penalized import Past, Penalized
 
 # ``find(radius)`` is the threshold θ with Σ max(|x| − θ, 0) = radius, for whatever numbers x a step thresholds.
 FindThreshold = Callable[[float], float]
+# How far the numbers of a problem may be from the scale of the data, in either direction.
+REACH = 1e12
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,14 @@ class Problem(ABC):
     def scale(self, norm: float, operator_norm: float = 1.0) -> float:
         """The size that sensible parameters have for data of this norm, measured by an A of this norm."""
 
+    def check_scale(self, norm: float, operator_norm: float | None = None, where: str = "decompose") -> None:
+        """Refuse numbers that are out of all proportion to the data: rounding would decide the answer."""
+        scale = self.scale(norm or 1.0, operator_norm or 1.0)
+        if not all(scale / REACH <= x <= scale * REACH for x in self.pair):
+            unit = "‖X‖_F" if operator_norm is None else self.unit
+            rule = f"within a factor {REACH:g} of {unit} = {scale:.3g}"
+            raise bad(self.parameter, rule, str(self.pair), where, self.remedy)
+
     @abstractmethod
     def penalty(self, nuclear_norm: float, l1_norm: float) -> float:
         """What the objective charges for ‖L‖_* and ‖S‖₁."""
@@ -93,6 +104,11 @@ class Problem(ABC):
     def objective(self, misfit_squared: float, nuclear_norm: float, l1_norm: float) -> float:
         """The objective of a pair from ‖P_Ω(L + S − M)‖², ‖L‖_* and ‖S‖₁."""
         return 0.5 * misfit_squared + self.penalty(nuclear_norm, l1_norm)
+
+    @property
+    def exact(self) -> bool:
+        """Whether L + S = M is asked for: the end of the path, where the weights are nothing."""
+        return False
 
     @property
     @abstractmethod
@@ -148,6 +164,10 @@ class Problem(ABC):
     def top(self, lambda_L: float, longer_side: int) -> Penalized:
         """Where the path starts: weights with about this λ_L."""
         raise TypeError(f"{type(self).__name__} is no place on the path.")
+
+    def likely_price(self, shape: tuple[int, int]) -> float:
+        """λ_L at the optimum, as far as the problem alone tells; 0 where it tells nothing."""
+        return 0.0
 
     def inside(self, now: Penalized, margin: float) -> Problem:
         """The problem to aim at, a little stricter than this one, so that what is reached is allowed.

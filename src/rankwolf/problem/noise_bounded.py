@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import log
 
+from rankwolf.ground.complaints import bad
 from rankwolf.problem.base import Found, Problem, Share
 from rankwolf.problem.penalized import Past, Penalized
+
+# The weights of S that make sense. From 1 on S costs more than L whatever it holds; far beyond, the rounding in
+# L + S = M would be all of the objective.
+LEAST_WEIGHT, MOST_WEIGHT = 1e-12, 1e6
 
 
 @dataclass(frozen=True)
@@ -34,9 +39,23 @@ class NoiseBounded(Problem):
         """The weight has no unit."""
         return 1.0
 
+    def check_scale(self, norm: float, operator_norm: float | None = None, where: str = "decompose") -> None:
+        """Refuse an ε with which L = S = 0 is the answer, and weights that say nothing."""
+        if self.epsilon >= norm > 0.0:
+            rule = f"below ‖P_Ω X‖_F = {norm:.6g}"
+            raise bad("noise", rule, f"{self.epsilon:g}", where, "L = S = 0 is the answer from there on.")
+        if not LEAST_WEIGHT <= self.weight <= MOST_WEIGHT:
+            rule = f"between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}"
+            raise bad("weight", rule, f"{self.weight:g}", where, self.remedy)
+
     def penalty(self, nuclear_norm: float, l1_norm: float) -> float:
         """‖L‖_* + λ‖S‖₁."""
         return nuclear_norm + self.weight * l1_norm
+
+    @property
+    def exact(self) -> bool:
+        """Whether ε is 0."""
+        return self.epsilon == 0.0
 
     @property
     def threshold_at_zero(self) -> float:
@@ -77,8 +96,8 @@ class NoiseBounded(Problem):
             grown = log(misfit / past.found.misfit_squared**0.5)
             response = min(max(grown / change, 0.1), 1.0) if change else 1.0
         past.weights, past.found = now, found
-        if self.epsilon == 0.0 or misfit == 0.0:
-            return now.times(0.0 if self.epsilon == 0.0 else 2.0)
+        if self.exact or misfit == 0.0:
+            return now.times(0.0 if self.exact else 2.0)
         aim = self.epsilon - 0.1 * abs(misfit - self.epsilon)
         past.narrow(now.times(self.epsilon / misfit), from_above=misfit > self.epsilon)
         return past.between(now, now.times(float(max(aim / misfit, 1e-3) ** (1.0 / response))))
@@ -100,6 +119,11 @@ class NoiseBounded(Problem):
         """In the proportion of the objective; any weights for a matrix of zeros."""
         return Penalized(lambda_L or 1.0, (lambda_L or 1.0) * self.weight)
 
+    def likely_price(self, shape: tuple[int, int]) -> float:
+        """ε(√m + √n)/√(mn), the norm of noise of this size: what is left at the optimum is noise."""
+        m, n = shape
+        return float(self.epsilon * (m**-0.5 + n**-0.5))
+
     def allowed_threshold(self, threshold: float, found: Found, margin: float) -> float:
         """‖G‖² is concave in the square of the threshold: one step from above is enough. 0 for ε = 0.
 
@@ -107,8 +131,8 @@ class NoiseBounded(Problem):
         what is looked for, and half of the square is a step of its own: the shortest of these, and the next pass tells.
         """
         over = found.misfit_squared - self.epsilon**2
-        if self.epsilon == 0.0 or over <= 0.0:
-            return 0.0 if self.epsilon == 0.0 else threshold
+        if self.exact or over <= 0.0:
+            return 0.0 if self.exact else threshold
         share = min(self.epsilon**2 / found.misfit_squared, 0.5)
         if found.nonzeros:
             share = max(share, 1.0 - (1.0 + 1e-12) * over / found.nonzeros / threshold**2)

@@ -82,7 +82,7 @@ def certify(
     if proved:
         sums = source.run(GramOfDual(right, threshold, deflation, source), left)
         del left  # C may be most of the memory of a run
-        found, gram = DualSums(sums.values), sums.gram()
+        found, gram = DualSums(sums.values), sums.take_gram()
         del sums
         # Rounding of C grows with its side, at most in proportion.
         precision = PRECISION[source.dtype.itemsize] * max(1.0, source.shape[1] / EXACT_COLUMNS)

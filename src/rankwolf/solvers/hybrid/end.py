@@ -12,7 +12,6 @@ from __future__ import annotations
 import numpy as np
 
 from rankwolf.data import Source
-from rankwolf.ground.arrays import Array
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.passes import evaluate
 from rankwolf.problem import Problem
@@ -26,25 +25,16 @@ def at_the_end(
     problem: Problem, source: Source, state: HybridState, low_rank: LowRank, settings: HybridSettings
 ) -> End:
     """``low_rank``, a point on the way to L + S = M, or the better one at its end. Tried once, about ten passes."""
-    count = _long(low_rank.s, settings)
-    if not state.end_tried and looks_exact(source, state, count, settings):
-        state.end_tried, long = True, source.leading(low_rank, count)
+    if not state.end_tried and looks_exact(source, state, low_rank.rank, settings):
+        state.end_tried = True
         rounding = settings.end_rounding * float(np.finfo(source.dtype).eps) * source.summary.largest
-        rounds = RefitSettings(most_rounds=settings.end_rounds, exact=settings.end_exact)
-        found = refit(source, long, settings=rounds)
-        if long.rank < low_rank.rank and not (found.settled and found.limit <= rounding):
-            found = refit(source, low_rank, settings=rounds)
+        # Rows are near the truth by now: distance alone tells which of their entries count, however few they are.
+        rounds = RefitSettings(most_rounds=settings.end_rounds, exact=settings.end_exact, few_entries=0.0)
+        found = refit(source, low_rank, settings=rounds)
         values = [_value(problem, source, candidate) for candidate in (found.low_rank, low_rank)]
         if found.settled and values[0] < values[1]:
             state.end = End(found.low_rank, found.limit if found.limit <= rounding else 0.0)
     return End(low_rank, 0.0) if state.end is None else state.end
-
-
-def _long(singular: Array, settings: HybridSettings) -> int:
-    """How many directions are not of the size of μ: those before the steepest fall, if that is steep enough."""
-    falls = singular[:-1] / np.maximum(singular[1:], np.finfo(np.float64).tiny)
-    steepest = int(falls.argmax()) if falls.size else 0
-    return steepest + 1 if falls.size and float(falls[steepest]) > settings.end_gap else singular.size
 
 
 def looks_exact(source: Source, state: HybridState, rank: int, settings: HybridSettings) -> bool:

@@ -73,7 +73,9 @@ class Hybrid(WithSettings[Problem, HybridState, HybridSettings]):
         """The objective, a bound from Ritz values on span Q, and what a proof may be expected to give."""
         found, weights = state.found, state.evaluated.weights
         bound = ritz_bound(problem, state.evaluated)
-        settled = state.sees_all and problem.price_error(weights, found) < inf
+        # Whether there is noise shows when the weights fall (``end``): not before the second level.
+        known = not problem.exact or found.rank == 0 or state.level.before is not None
+        settled = known and state.sees_all and problem.price_error(weights, found) < inf
         margin = margin_of(problem, state, self.settings)
         ready = settled and (not problem.follows or problem.allows(weights, found, margin))
         expected = bound
@@ -112,7 +114,7 @@ class Hybrid(WithSettings[Problem, HybridState, HybridSettings]):
         lambda_L, lambda_S = point.weights.pair
         low_rank, threshold = allowed(problem, source, state, self.settings)
         solution = Solution(low_rank, threshold, clip=threshold if problem.follows else lambda_S)
-        if threshold == 0.0 and not problem.follows:
+        if problem.exact:
             end = at_the_end(problem, source, state, low_rank, self.settings)
             solution = Solution(
                 end.low_rank, end.limit, clip=lambda_S, dual=low_rank, shrinks=end.limit == 0.0

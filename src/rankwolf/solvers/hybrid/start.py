@@ -59,12 +59,13 @@ def solve_roughly(
 def start_from(
     given: Start, problem: Problem, source: Source, rng: np.random.Generator, settings: HybridSettings
 ) -> HybridState:
-    """An earlier L, one step down the path from where that was an optimum, or at the weights themselves.
+    """An earlier L, one step down the path from where that was an optimum, or where this one is likely to be.
 
-    Of an L that was no optimum of weights, the place on the path is not known: it is taken to be far down.
+    Where neither is known, the place is taken to be far down.
     """
-    known = settings.warm_share * source.summary.norm if given.lambda_L is None else given.lambda_L
-    weights = problem.top(known / settings.path_step, max(source.shape))
+    likely = problem.likely_price(source.shape)
+    known = given.lambda_L or (0.0 if likely else settings.warm_share * source.summary.norm)
+    weights = problem.top(max(known / settings.path_step, likely), max(source.shape))
     right, rotation = diagonalized(given.right)
     leading = np.linalg.qr(right)[0]
     n, r = right.shape

@@ -293,7 +293,7 @@ class ProximalEntries(ProximalPair[Source]):
             last = above
             if above.size + 8 > width:
                 width = above.size + above.size // 2
-        gram = data.run(GramOfStep(data, right, momentum), *rows).gram()
+        gram = data.run(GramOfStep(data, right, momentum), *rows).take_gram()
         values, self.vectors = nuclear.leading_eigenpairs(gram, cut**2, self.count)
         return np.sqrt(np.maximum(values, 0.0)), self.vectors
 
