@@ -195,6 +195,7 @@ def draw(video: Rendered, fit: Decomposition, masks: list[Any], path: Path) -> N
     axes = figure.subplots(len(moments), 4, squeeze=False)
     for row, moment in zip(axes, moments, strict=True):
         background = fit.low_rank[moment].reshape(height, width)
+        # S of a video is not kept: its store of frames is closed by now.
         foreground = soft_threshold(video.frames[moment] - background, fit.lambdas[1])
         row[0].imshow(video.frames[moment], cmap="gray", vmin=0, vmax=255)
         row[1].imshow(background, cmap="gray", vmin=0, vmax=255)

@@ -60,7 +60,7 @@ class Totals:
 
 
 @dataclass(frozen=True)
-class Stream:
+class SeenRows:
     """The past: totals, the centre, and the singular values and right vectors of the cleaned rows. Memory n·k."""
 
     totals: Totals
@@ -78,8 +78,8 @@ Weights = Callable[[Totals], tuple[float, float]]
 
 
 def advance(
-    past: Stream, batch: Array, weights: Weights, *, forgetting: float, center: bool, most: int | None
-) -> Stream:
+    past: SeenRows, batch: Array, weights: Weights, *, forgetting: float, center: bool, most: int | None
+) -> SeenRows:
     """The stream after ``batch`` (NaN = missing). Cost: a few row fits, and an SVD of (k + b) × n."""
     totals = past.totals.faded(forgetting).plus(batch - past.mean)
     lambda_L, lambda_S = weights(totals)
@@ -105,7 +105,7 @@ def advance(
     observed, rank = float(np.count_nonzero(~np.isnan(residual))), right.shape[1]
     found = replace(noise_of_residual(residual, rank * batch.shape[0] / max(observed, 1.0)), rank=rank)
     mean = past.mean + (batch.shape[0] / (known + batch.shape[0])) * shift
-    return Stream(totals.with_noise(found, observed), mean, stream.values, stream.vectors)
+    return SeenRows(totals.with_noise(found, observed), mean, stream.values, stream.vectors)
 
 
 def leading_right_vectors(rows: Array, count: int) -> tuple[Array, Array]:

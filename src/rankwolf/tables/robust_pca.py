@@ -29,7 +29,7 @@ from rankwolf.ground.low_rank import LowRank
 from rankwolf.result.decomposition import Decomposition
 from rankwolf.result.doubts import doubts_of_parts
 from rankwolf.result.residual import observed_entries, residual, sparse_part
-from rankwolf.tables.batches import Stream, Totals, advance
+from rankwolf.tables.batches import SeenRows, Totals, advance
 from rankwolf.tables.centre import cleaned_mean, refit_with_centre
 from rankwolf.tables.components import (
     check_components,
@@ -210,7 +210,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         cut = low_rank.rank < parts.low_rank.rank
         self.outliers_ = self._outliers(table) if cut else parts.sparse.to_scipy()
         totals = Totals(m, table.summary.observed, table.summary.norm**2, noise)
-        self._stream = Stream(totals, self.mean_, low_rank.s + self._shrinkage, np.asarray(low_rank.vt))
+        self._seen_rows = SeenRows(totals, self.mean_, low_rank.s + self._shrinkage, np.asarray(low_rank.vt))
         self.n_samples_seen_ = self._first_rows = m
         for doubt in doubts_of_parts(fit):
             warnings.warn(f"RobustPCA: {doubt}", RankwolfWarning, stacklevel=2)
@@ -276,20 +276,20 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             raise bad("forgetting", "at most 1", repr(self.forgetting), "RobustPCA")
         source = self._opened(X, reset=False)
         m, dtype = source.user_shape[0], self.components_.dtype
-        self._stream = advance(
-            self._stream,
+        self._seen_rows = advance(
+            self._seen_rows,
             source.read_user_rows(0, m),
             self._weights,
             forgetting=forgetting,
             center=self.center,
             most=self.n_components if isinstance(self.n_components, Integral) else None,
         )
-        self.lambdas_ = self._weights(self._stream.totals)
-        self.mean_ = self._stream.mean.astype(dtype)
-        self.noise_scale_ = self._stream.totals.noise.sigma
-        keep = np.flatnonzero(self._stream.values > self.lambdas_[0])
-        vectors = signs_of(self._stream.vectors[keep])[:, None] * self._stream.vectors[keep]
-        values, rows = self._stream.values[keep] - self._shrinkage, self._stream.totals.rows
+        self.lambdas_ = self._weights(self._seen_rows.totals)
+        self.mean_ = self._seen_rows.mean.astype(dtype)
+        self.noise_scale_ = self._seen_rows.totals.noise.sigma
+        keep = np.flatnonzero(self._seen_rows.values > self.lambdas_[0])
+        vectors = signs_of(self._seen_rows.vectors[keep])[:, None] * self._seen_rows.vectors[keep]
+        values, rows = self._seen_rows.values[keep] - self._shrinkage, self._seen_rows.totals.rows
         self._set_components(values, vectors.astype(dtype), self.noise_scale_, rows)
         scores = self._scorer.scores(source)
         self.low_rank_ = LowRank.from_factors(scores, self.components_.T).labelled(source.frame)
@@ -310,7 +310,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             self.singular_values_,
             self.mean_,
             self.noise_scale_,
-            rows=self._stream.totals.rows,
+            rows=self._seen_rows.totals.rows,
             lambdas=self.lambdas_,
             shrinkage=self._shrinkage,
             convex=not self.refit,

@@ -18,7 +18,7 @@ from rankwolf.solvers.iterates.of_entries import AtomicEntries, ThresholdedEntri
 from rankwolf.solvers.iterates.of_measurements import MeasuredIterate
 from rankwolf.solvers.iterates.proximal import ProximalPair
 from rankwolf.solvers.iterates.proximal_of_entries import ProximalEntries
-from rankwolf.solvers.iterates.proximal_of_measurements import Point, ProximalMeasured
+from rankwolf.solvers.iterates.proximal_of_measurements import MeasuredPair, ProximalMeasured
 
 # By the kind of data. Another kind is one class and one line in each table.
 ATOMIC: dict[str, type[AtomicPair[Any, Any]]] = {"entries": AtomicEntries, "measurements": MeasuredIterate}
@@ -33,4 +33,4 @@ PROXIMAL: dict[str, type[ProximalPair[Any]]] = {
 # What checkpoints of their states are made of.
 ATOMIC_STATES = (AtomicEntries, MeasuredIterate, NuclearOracle, Atoms, SparseAtoms, ResidualSums)
 SHRINKING_STATES = (ThresholdedEntries, MeasuredIterate, NuclearOracle, Atoms, ResidualSums)
-PROXIMAL_STATES = (ProximalEntries, ProximalMeasured, Point, LowRank, NuclearOracle, Momentum)
+PROXIMAL_STATES = (ProximalEntries, ProximalMeasured, MeasuredPair, LowRank, NuclearOracle, Momentum)

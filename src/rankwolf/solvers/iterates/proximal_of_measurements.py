@@ -22,7 +22,7 @@ BOUND_ORACLE = Oracle(tol=1e-3, products=20)
 
 
 @dataclass
-class Point:
+class MeasuredPair:
     """(L, S) and A[L + S]."""
 
     low_rank: LowRank
@@ -39,8 +39,8 @@ class ProximalMeasured(ProximalPair[Measurements]):
 
     bound_interval = 12
 
-    point: Point
-    previous: Point
+    point: MeasuredPair
+    previous: MeasuredPair
     residual: Array
     gradient: Array
     oracle: NuclearOracle
@@ -52,7 +52,9 @@ class ProximalMeasured(ProximalPair[Measurements]):
         """L⁰ = S⁰ = 0."""
         gradient = data.adjoint(data.b)
         dtype = gradient.dtype
-        zero = Point(LowRank.zeros(data.shape, dtype), np.zeros(data.shape, dtype), np.zeros_like(data.b))
+        zero = MeasuredPair(
+            LowRank.zeros(data.shape, dtype), np.zeros(data.shape, dtype), np.zeros_like(data.b)
+        )
         return cls(
             objective=0.5 * data.summary.norm**2,
             step_length=0.5 / data.norm**2,
@@ -87,7 +89,7 @@ class ProximalMeasured(ProximalPair[Measurements]):
         )
         sparse = l1.soft_threshold(target, threshold)
         image = data.apply(np.asarray(low_rank) + sparse)
-        self.previous, self.point = new, Point(low_rank, sparse, image)
+        self.previous, self.point = new, MeasuredPair(low_rank, sparse, image)
         misfit = data.b - image
         self.objective = problem.objective(inner(misfit, misfit), low_rank.nuclear_norm, l1.norm(sparse))
 
