@@ -109,3 +109,26 @@ def separated(video: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("out") / "scene"
     assert run(video, "-o", target, "--format", "ffv1", "--quiet") == 0
     return target
+
+
+class Clock:
+    """Time that passes only when somebody looks at it, by ``step``, or says so."""
+
+    def __init__(self):
+        self.now, self.step = 0.0, 0.01
+
+    def perf_counter(self):
+        self.now += self.step
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The clock of every run in this test."""
+    from rankwolf.ground import deadline
+    from rankwolf.run import progress
+
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", clock)
+    monkeypatch.setattr(deadline, "time", clock)
+    return clock

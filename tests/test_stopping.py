@@ -9,8 +9,6 @@ import pytest
 import reference
 
 import rankwolf as rw
-from rankwolf.ground import deadline as deadline_module
-from rankwolf.run import progress as progress_module
 from rankwolf.solvers import Fista, FrankWolfe, FrankWolfeProjection, FrankWolfeThresholding
 
 WEIGHTS = ["fw-t", "fw", "ista", "fista", "auto"]
@@ -90,25 +88,6 @@ def test_iteration_limit(method, most):
     assert fit.status is rw.Status.ITERATION_LIMIT
     assert not fit.status.converged
     assert fit.iterations == len(fit.history) == most
-
-
-class Clock:
-    """Time that passes only when somebody looks at it, or says so."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def perf_counter(self):
-        self.now += 0.01
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr(progress_module, "time", clock)
-    monkeypatch.setattr(deadline_module, "time", clock)
-    return clock
 
 
 @pytest.mark.doubts("low-rank part is zero", "most of it is noise", "λ_S is below the noise", "time limit")

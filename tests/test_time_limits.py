@@ -1,4 +1,8 @@
-"""max_seconds is kept wherever a run may spend its time, and the result says how long it took."""
+"""max_seconds is kept wherever a run may spend its time, and the result says how long it took.
+
+Other work on the machine must not decide. So the work of a run is measured in processor time of this process, what
+a run must not wait for is held back until the test is over, and the seconds of a result come from a known clock.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ import scipy.linalg
 from test_weights import mixture
 
 import rankwolf as rw
+from rankwolf.api import decompose as decompose_module
 from rankwolf.data import InMemory
 from rankwolf.data.summary import Describe
 from rankwolf.ground.deadline import Deadline, TimeUp, current, patiently
@@ -23,16 +28,40 @@ from rankwolf.run import judge
 NOISE = np.random.default_rng(0).standard_normal((1500, 1200))
 
 
+class Watch:
+    """Seconds since it was made: on the clock (``wall``), and those that this process had to itself (``own``)."""
+
+    def __init__(self):
+        self._started, self._busy = time.perf_counter(), time.process_time()
+
+    @property
+    def wall(self):
+        return time.perf_counter() - self._started
+
+    @property
+    def own(self):
+        """Of its processors, where that is less: a process that had to wait for others is not to blame."""
+        return min(self.wall, time.process_time() - self._busy)
+
+
+@pytest.fixture
+def gate():
+    """What nobody is to wait for: ``gate.wait(30.0)`` is False after half a minute, True once the test is over."""
+    gate = threading.Event()
+    yield gate
+    gate.set()
+
+
 @pytest.mark.doubts
 @pytest.mark.parametrize("method", ["hybrid", "fista", "ista", "fw-t", "fw"])
 @pytest.mark.parametrize("delta", [1e-5, "auto"])
 def test_every_method_ends_in_time(method, delta):
     rw.decompose(NOISE[:60, :40], delta=1e-3, method=method, max_iter=2)  # compiled by now
-    started = time.perf_counter()
+    watch = Watch()
     fit = rw.decompose(NOISE, delta=delta, method=method, max_seconds=0.5, rng=0)
-    wall = time.perf_counter() - started
-    assert wall < 0.5 + 5.0  # two seconds on a machine with nothing else to do
-    assert fit.seconds == pytest.approx(wall, abs=0.5)
+    own, wall = watch.own, watch.wall
+    assert own < 0.5 + 5.0  # two seconds on a machine with nothing else to do
+    assert 0.5 * wall < fit.seconds <= wall
     assert np.isfinite(fit.objective)
 
 
@@ -44,9 +73,9 @@ def test_radii_and_measurements_end_in_time():
         lambda: rw.decompose(NOISE, radii=(100.0, 1000.0), max_seconds=0.3, rng=0),
         lambda: rw.recover(b, sensing, delta=1e-6, max_seconds=0.3, rng=0),
     ):
-        started = time.perf_counter()
+        watch = Watch()
         fit = call()
-        assert time.perf_counter() - started < 5.0
+        assert watch.own < 5.0
         assert np.isfinite(fit.objective)
 
 
@@ -74,41 +103,55 @@ def test_a_long_proof_is_not_begun_when_the_time_is_up(monkeypatch):
     assert 0.0 < fit.relative_gap <= 1.0
 
 
-@pytest.mark.doubts("most of it is noise", "iteration limit")
-def test_the_last_record_agrees_with_the_result():
+@pytest.mark.doubts("most of it is noise", "iteration limit", "time limit")
+def test_the_last_record_agrees_with_the_result(clock):
     data = np.random.default_rng(1).standard_normal((80, 60))
     for options in ({"tol": 1e-3}, {"tol": 1e-9, "max_iter": 3}, {"tol": 1e-9, "max_seconds": 0.2}):
         fit = rw.decompose(data, lambdas=(5.0, 0.8), rng=0, **options)
         last = fit.history[-1]
         assert (last.objective, last.gap, last.relative_gap) == (fit.objective, fit.gap, fit.relative_gap)
         assert (last.rank, last.nonzeros, last.passes) == (fit.low_rank.rank, fit.sparse.nonzeros, fit.passes)
-        assert last.seconds == pytest.approx(fit.seconds, abs=0.05)
+        assert last.seconds == pytest.approx(fit.seconds, abs=2.5 * clock.step)  # two looks at the clock
 
 
 @pytest.mark.doubts("low-rank part is zero", "iteration limit")
-def test_the_seconds_count_from_the_call():
+def test_the_seconds_count_from_the_call(clock, monkeypatch):
     """The estimate of the noise and the first pass were not counted."""
-    started = time.perf_counter()
+    spent = []
+
+    def taking(seconds, original):
+        def slow(*arguments, **options):
+            clock.now += seconds
+            spent.append(seconds)
+            return original(*arguments, **options)
+
+        return slow
+
+    monkeypatch.setattr(InMemory, "run", taking(1.0, InMemory.run))
+    monkeypatch.setattr(decompose_module, "noise_weights", taking(100.0, decompose_module.noise_weights))
     fit = rw.decompose(NOISE[:600, :500], rng=0, max_iter=1)
-    assert fit.seconds == pytest.approx(time.perf_counter() - started, abs=0.1)
+    assert spent.count(100.0) == 1
+    assert spent.count(1.0) == fit.passes > 1
+    assert sum(spent) <= fit.seconds <= clock.now
 
 
 @pytest.mark.doubts("iteration limit")
 def test_callbacks_do_not_count():
+    watch = Watch()
     fit = rw.decompose(
         NOISE[:60, :40], lambdas=(5.0, 1.0), max_seconds=5.0, max_iter=3, tol=0.0, rng=0,
         callback=lambda record: time.sleep(0.3),
     )  # fmt: skip
     assert fit.iterations == 3
-    assert fit.seconds < 0.8
+    assert fit.seconds <= watch.wall - 3 * 0.3  # the three naps are not in it, however slow the rest was
 
 
-def test_what_cannot_be_interrupted_is_not_waited_for():
+def test_what_cannot_be_interrupted_is_not_waited_for(gate):
+    ended = []
     with Deadline(0.1):
-        started = time.perf_counter()
         with pytest.raises(TimeUp):
-            patiently(time.sleep, 1.0)
-        assert time.perf_counter() - started < 0.8
+            patiently(lambda: ended.append(gate.wait(30.0)))
+        assert ended == []
         with pytest.raises(TimeUp):
             patiently(int, 5)  # the time is up already
     assert patiently(int, 5) == 5
@@ -144,52 +187,60 @@ def test_the_command_does_not_wait_for_such_a_call():
         "def command(argv):\n"
         "    try:\n"
         "        with Deadline(0.05):\n"
-        "            patiently(time.sleep, 30.0)\n"
+        "            patiently(time.sleep, 200.0)\n"
         "    except TimeUp:\n"
         "        print('time is up')\n"
         "    return 7\n"
         "guard.main = command\n"
         "sys.exit(guard.guarded_main(['decompose']))\n"
     )
-    started = time.perf_counter()
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    # Whoever waited for the call would be stopped after 120 s, which is an error.
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (7, "time is up\n")
-    assert time.perf_counter() - started < 15.0
 
 
 class SlowProducts(np.ndarray):
     """Products that take as long as those of large matrices."""
 
+    gate, ended = None, None
+
     def __matmul__(self, other):
-        time.sleep(2.0)
+        SlowProducts.ended.append(SlowProducts.gate.wait(30.0))
         return np.asarray(self) @ other
 
 
-def test_the_products_of_a_small_svd_are_not_waited_for():
+def test_the_products_of_a_small_svd_are_not_waited_for(gate, monkeypatch):
     """Before, only its eigenvectors were not; at 4000 columns and a limit of 20 s, FISTA was 3.4 s over."""
+    ended = []
+    monkeypatch.setattr(SlowProducts, "gate", gate)
+    monkeypatch.setattr(SlowProducts, "ended", ended)
     cross = NOISE[:60, :5].view(SlowProducts)
-    started = time.perf_counter()
     with Deadline(0.1), pytest.raises(TimeUp):
         nuclear.projected_svd(np.eye(5), cross)
-    assert time.perf_counter() - started < 1.5
+    assert ended == []
 
 
 class SlowDraws(np.random.Generator):
     """Random blocks of eight columns or more, which FISTA widens its basis with, take long to make."""
 
+    def __init__(self, bits, gate):
+        super().__init__(bits)
+        self.gate, self.begun, self.ended = gate, 0, []
+
     def standard_normal(self, size=None, *options, **more):
         if np.ndim(size) and size[1] >= 8:
-            time.sleep(2.0)
+            self.begun += 1
+            self.ended.append(self.gate.wait(30.0))
         return super().standard_normal(size, *options, **more)
 
 
 @pytest.mark.doubts("low-rank part is zero", "most of it is noise", "time limit")
-def test_fista_does_not_wait_for_a_wider_basis():
+def test_fista_does_not_wait_for_a_wider_basis(gate):
     settings = {"lambdas": (5.0, 1.0), "method": "fista"}
     rw.decompose(NOISE[:60, :40], tol=0.1, **settings)  # compiled by now
-    started = time.perf_counter()
-    fit = rw.decompose(NOISE[:60, :40], rng=SlowDraws(np.random.PCG64(0)), max_seconds=0.2, **settings)
-    assert time.perf_counter() - started < 1.5
+    draws = SlowDraws(np.random.PCG64(0), gate)
+    fit = rw.decompose(NOISE[:60, :40], rng=draws, max_seconds=0.2, **settings)
+    assert (draws.begun, draws.ended) == (1, [])
     assert fit.status is rw.Status.TIME_LIMIT
 
 
