@@ -30,7 +30,9 @@ class LogTable:
     during which the clock of the run stands still.
 
     >>> import numpy as np, rankwolf as rw
-    >>> fit = rw.decompose(np.eye(4), max_iter=2, callback=rw.callbacks.LogTable())  # doctest: +ELLIPSIS
+    >>> X = np.outer(np.arange(30.0), np.ones(20))
+    >>> X[3, 5] = 99.0
+    >>> fit = rw.decompose(X, delta=0.01, callback=rw.callbacks.LogTable())  # doctest: +ELLIPSIS
     ------...
      Iteration   Passes      Objective           Gap   Relative gap   Rank    Nonzeros       Step    Seconds
     ------...
@@ -162,8 +164,10 @@ class WithIterate:
     >>> import numpy as np, rankwolf as rw
     >>> from rankwolf.sensing import PartialDCT
     >>> A, ranks = PartialDCT.random(60, (8, 9), seed=0), []
+    >>> X = np.outer(np.ones(8), np.arange(9.0))
+    >>> X[2, 3] = 40.0
     >>> watch = rw.callbacks.WithIterate(lambda record, pair: ranks.append(pair.low_rank.rank))
-    >>> fit = rw.recover(A.apply(np.outer(np.ones(8), np.arange(9.0))), A, delta=0.1, callback=watch, rng=0)
+    >>> fit = rw.recover(A.apply(X), A, delta=0.1, callback=watch, rng=0)
     >>> len(ranks) == fit.iterations
     True
     """
