@@ -12,6 +12,7 @@ from rankwolf.api.settings import (
     Settings,
     check_checkpoint,
     check_one_form,
+    check_scale,
     check_settings,
     choose_solver,
     fixed_problem,
@@ -201,7 +202,7 @@ def decompose(
     chosen = fixed_problem(settings, source, saved)
     if chosen is None:
         chosen = _choose_problem(settings, share, source, runner)
-    chosen.check_scale(source.summary.norm)
+    check_scale(chosen, saved, source.summary.norm)
     begin = None if start is None or saved is not None else make_start(start, source, chosen, runner)
     return watch.end(runner.solve(chosen, source, begin, kept))
 

@@ -18,6 +18,7 @@ from rankwolf.api.measured_weights import (
 from rankwolf.api.settings import (
     Settings,
     check_checkpoint,
+    check_scale,
     check_settings,
     choose_solver,
     fixed_problem,
@@ -184,11 +185,12 @@ def recover(
     kept = check_checkpoint(checkpoint, checkpoint_every, resume, solver, asked)
     data = Measurements(b, operator, norm, settings.threads, dtype, limit)
     begin = None if start is None else _check_start(start, data)
-    chosen, sigma = fixed_problem(settings, data, None if kept is None else kept.saved), None
+    saved = None if kept is None else kept.saved
+    chosen, sigma = fixed_problem(settings, data, saved), None
     if chosen is None:
         weights, sigma = _choose_weights(settings, data, generator, deadline, to_the_end_of_path)
         chosen = Penalized(*weights)
-    chosen.check_scale(data.summary.norm, data.norm, where="recover")
+    check_scale(chosen, saved, data.summary.norm, data.norm, where="recover")
     watch = Watch(callback, verbose, stopping.tol, "recover")
     runner = Runner(solver, stopping, generator, deadline, watch.callback)
     fit = watch.end(runner.solve(chosen, data, begin, kept))

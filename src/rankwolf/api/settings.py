@@ -228,3 +228,19 @@ def fixed_problem(settings: Settings, data: Data, saved: Saved | None) -> Proble
         saved.check_data(data)
         return saved.problem
     return settings.given
+
+
+def check_scale(
+    problem: Problem,
+    saved: Saved | None,
+    norm: float,
+    operator_norm: float | None = None,
+    where: str = "decompose",
+) -> None:
+    """Refuse numbers that are out of proportion to the data; those of a checkpoint were checked when it was made."""
+    try:
+        problem.check_scale(norm, operator_norm, where)
+    except BadParameterError as error:
+        if saved is None:
+            raise
+        raise ValueError(f"The checkpoint {str(saved.path)!r} is damaged: {error}") from None
