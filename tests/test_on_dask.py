@@ -251,10 +251,13 @@ def test_many_partitions_are_added_up_in_a_tree(method, partitions, adds, client
     monkeypatch.setattr(chunks, "MOST_PER_THREAD", partitions // 2)
     X = scene(shape=(2000, 30))
     expected = rw.decompose(X, **settings(method))
+    # On a busy machine Dask misjudges the clocks of its workers, and tasks of the test before seem to be of this one.
+    earlier = {task["key"] for task in client.get_task_stream()}
     with distributed.get_task_stream(client) as stream:
         fit = rw.decompose(as_dask(X, 2000 // partitions), **settings(method))
     assert fit.objective == pytest.approx(expected.objective, rel=1e-6)
-    names = [distributed.utils.key_split(task["key"]) for task in stream.data]
+    tasks = [task for task in stream.data if task["key"] not in earlier]
+    names = [distributed.utils.key_split(task["key"]) for task in tasks]
     assert names.count("rankwolf_describe") == partitions
     summed = {"rankwolf_describe", "rankwolf_hybrid_pass", "rankwolf_move_residual", "rankwolf_align_atom"}
     passes = sum(name in summed for name in names) // partitions
