@@ -10,6 +10,7 @@ import textwrap
 import tracemalloc
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from rankwolf.data import InMemory
 from rankwolf.problem import Penalized
 from rankwolf.solvers import Hybrid, PrimalDual
 from rankwolf.solvers.base import WithSettings
+from rankwolf.solvers.hybrid.end import looks_exact
 from rankwolf.solvers.hybrid.settings import HybridSettings
 from rankwolf.solvers.hybrid.state import HybridState
 from rankwolf.weights.paper import paper_weights
@@ -233,3 +235,15 @@ def test_faces_in_a_dozen_passes(data_folder):
     assert fit.status is rw.Status.GAP_REACHED
     assert fit.passes <= 12
     assert fit.objective == pytest.approx(3.927e8, rel=2e-3)
+
+
+@pytest.mark.parametrize(("short", "exact"), [(10.0, False), (0.1, True)])
+def test_directions_of_the_size_of_the_weights_do_not_count_where_the_end_of_the_path_is_judged(short, exact):
+    """Before: at 4000 x 4000, rank 200, 30 % wrong, the rank was 758 on the path, and the end was never tried."""
+    found = SimpleNamespace(nonzeros=12_000, observed=40_000)
+    level = SimpleNamespace(
+        past=SimpleNamespace(found=found, weights=Penalized(4.0, 0.4)), weights=Penalized(1.0, 0.1)
+    )
+    state, source = SimpleNamespace(level=level, found=found), SimpleNamespace(shape=(200, 200))
+    singular = np.concatenate([np.full(10, 50.0), np.full(60, short)])
+    assert looks_exact(source, state, singular, HybridSettings()) is exact

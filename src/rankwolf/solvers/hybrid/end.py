@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from rankwolf.data import Source
+from rankwolf.ground.arrays import Array
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.passes import evaluate
 from rankwolf.problem import Problem
@@ -25,7 +26,7 @@ def at_the_end(
     problem: Problem, source: Source, state: HybridState, low_rank: LowRank, settings: HybridSettings
 ) -> End:
     """``low_rank``, a point on the way to L + S = M, or the better one at its end. Tried once, about ten passes."""
-    if not state.end_tried and looks_exact(source, state, low_rank.rank, settings):
+    if not state.end_tried and looks_exact(source, state, low_rank.s, settings):
         state.end_tried = True
         rounding = settings.end_rounding * float(np.finfo(source.dtype).eps) * source.summary.largest
         # Rows are near the truth by now: distance alone tells which of their entries count, however few they are.
@@ -37,13 +38,19 @@ def at_the_end(
     return End(low_rank, 0.0) if state.end is None else state.end
 
 
-def looks_exact(source: Source, state: HybridState, rank: int, settings: HybridSettings) -> bool:
-    """Whether as many entries are within λ_S as were on the level before, and far more than this rank can match."""
+def looks_exact(source: Source, state: HybridState, singular: Array, settings: HybridSettings) -> bool:
+    """Whether as many entries are within λ_S as were on the level before, and far more than L* can match.
+
+    The rank of L* is guessed: the directions before the steepest fall of the spectrum, if that is steep enough.
+    """
     before, now = state.level.past, state.found
     if before.found is None or before.weights is None:
         return False
     fallen = before.weights.lambda_S >= settings.end_fall * state.level.weights.lambda_S
     lost = (now.nonzeros - before.found.nonzeros) / now.observed
+    falls = singular[:-1] / np.maximum(singular[1:], np.finfo(np.float64).tiny)
+    steep = falls.size > 0 and float(falls.max()) > settings.end_gap
+    rank = int(falls.argmax()) + 1 if steep else singular.size
     live, freedom = 1.0 - now.nonzeros / now.observed, freedom_of(rank, source.shape, now.observed)
     return fallen and lost <= settings.end_lost and live > 2.0 * freedom
 

@@ -88,6 +88,9 @@ class HybridSettings:
     end_fall: float = 2.0
     end_lost: float = 0.01
     end_rounds: int = 25
+    # A direction that is so many times as long as the next one is taken for the last of L*: the others are of the size
+    # of the weights.
+    end_gap: float = 10.0
     # The last round moved L by less than this share of its length.
     end_exact: float = 1e-13
     # What is no further from that L than so many times the rounding of the largest entry is not in S.
