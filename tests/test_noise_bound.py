@@ -127,7 +127,10 @@ def test_senseless_settings_are_refused_in_one_line(settings, words):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("weight", "epsilon", "words"), [(0.1, 1e9, "'noise'"), (1e300, 0.0, "'weight'")])
+@pytest.mark.parametrize(
+    ("weight", "epsilon", "words"),
+    [(0.1, 1e9, "'noise'"), (0.1, -1.0, "'noise'"), (0.1, np.nan, "'noise'"), (1e300, 0.0, "'weight'")],
+)
 def test_a_problem_given_as_such_is_checked_like_its_numbers(weight, epsilon, words):
     M = instance(10, 7, 1.0, 0)[0]
     with pytest.raises(ValueError, match=words):

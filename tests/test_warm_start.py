@@ -165,3 +165,22 @@ def test_a_bound_on_the_noise_is_found_sooner_from_a_start(sigma):
     warm = rw.decompose(M, noise=epsilon, start=cold, rng=0)
     assert warm.objective == pytest.approx(cold.objective, rel=2e-3)
     assert 3 * warm.passes <= 2 * cold.passes
+
+
+@pytest.mark.filterwarnings("ignore::rankwolf.RankwolfWarning")  # noise in L is what it is about
+@pytest.mark.parametrize("share", [0.0, 1e-12, 1e-6, 1e-4])
+@pytest.mark.parametrize("sigma", [0.0, 0.02])
+def test_hardly_any_noise_costs_no_more_passes_from_a_start(share, sigma):
+    """Before: a run began at weights of the size of ε, far below what L was off, and hit the limit of iterations."""
+    M, _ = problem(80, 3, 0.1, 3)[:2]
+    M = (M + sigma * np.random.default_rng(0).standard_normal(M.shape))[:, :27]
+    epsilon = share * float(np.linalg.norm(M))
+    options = {"noise": epsilon, "rng": 0, "n_threads": 1, "max_iter": 300}
+    cold = rw.decompose(M, **options)
+    rows = rw.decompose(M[:66], **{**options, "noise": epsilon * (66 / 80) ** 0.5})
+    low = rw.decompose(M, delta=1e-4, tol=1e-2, rng=0, n_threads=1)
+    for start in (cold, cold.low_rank, rows, low):
+        warm = rw.decompose(M, start=start, **options)
+        assert warm.status.converged
+        assert warm.objective == pytest.approx(cold.objective, rel=2e-3)
+        assert warm.passes <= 1.25 * cold.passes

@@ -165,8 +165,8 @@ class Problem(ABC):
         """Where the path starts: weights with about this λ_L."""
         raise TypeError(f"{type(self).__name__} is no place on the path.")
 
-    def likely_price(self, shape: tuple[int, int]) -> float:
-        """λ_L at the optimum, as far as the problem alone tells; 0 where it tells nothing."""
+    def likely_price(self, shape: tuple[int, int], norm: float) -> float:
+        """λ_L at the optimum or above it, as far as the problem tells for data of this norm; 0 if nothing."""
         return 0.0
 
     def inside(self, now: Penalized, margin: float) -> Problem:

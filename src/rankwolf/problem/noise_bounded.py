@@ -12,6 +12,9 @@ from rankwolf.problem.penalized import Past, Penalized
 # The weights of S that make sense. From 1 on S costs more than L whatever it holds; far beyond, the rounding in
 # L + S = M would be all of the objective.
 LEAST_WEIGHT, MOST_WEIGHT = 1e-12, 1e6
+# As shares of ‖P_Ω M‖_F: an ε whose λ_L is below the first does not say where a run from an earlier L should begin,
+# which may be off by more than that; it begins at the second.
+LEAST_PRICE, SAFE_PRICE = 2.5e-4, 1e-2
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,9 @@ class NoiseBounded(Problem):
         return 1.0
 
     def check_scale(self, norm: float, operator_norm: float | None = None, where: str = "decompose") -> None:
-        """Refuse an ε with which L = S = 0 is the answer, and weights that say nothing."""
+        """Refuse an ε that is no bound or with which L = S = 0 is the answer, and weights that say nothing."""
+        if not self.epsilon >= 0.0:
+            raise bad("noise", "at least 0", f"{self.epsilon:g}", where)
         if self.epsilon >= norm > 0.0:
             rule = f"below ‖P_Ω X‖_F = {norm:.6g}"
             raise bad("noise", rule, f"{self.epsilon:g}", where, "L = S = 0 is the answer from there on.")
@@ -119,10 +124,14 @@ class NoiseBounded(Problem):
         """In the proportion of the objective; any weights for a matrix of zeros."""
         return Penalized(lambda_L or 1.0, (lambda_L or 1.0) * self.weight)
 
-    def likely_price(self, shape: tuple[int, int]) -> float:
-        """ε(√m + √n)/√(mn), the norm of noise of this size: what is left at the optimum is noise."""
+    def likely_price(self, shape: tuple[int, int], norm: float) -> float:
+        """ε(√m + √n)/√(mn), the norm of noise of this size: what is left at the optimum is noise.
+
+        Far below the data there is a path to go: steps as short as such weights allow would never get there.
+        """
         m, n = shape
-        return float(self.epsilon * (m**-0.5 + n**-0.5))
+        price = float(self.epsilon * (m**-0.5 + n**-0.5))
+        return price if price >= LEAST_PRICE * norm else SAFE_PRICE * norm
 
     def allowed_threshold(self, threshold: float, found: Found, margin: float) -> float:
         """‖G‖² is concave in the square of the threshold: one step from above is enough. 0 for ε = 0.

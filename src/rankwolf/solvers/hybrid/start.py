@@ -63,7 +63,7 @@ def start_from(
 
     Where neither is known, the place is taken to be far down.
     """
-    likely = problem.likely_price(source.shape)
+    likely = problem.likely_price(source.shape, source.summary.norm)
     known = given.lambda_L or (0.0 if likely else settings.warm_share * source.summary.norm)
     weights = problem.top(max(known / settings.path_step, likely), max(source.shape))
     right, rotation = diagonalized(given.right)
