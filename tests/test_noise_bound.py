@@ -118,7 +118,7 @@ def test_a_given_weight_is_used():
         ({"noise": 0, "radii": (1.0, 1.0)}, "exclude each other"),
         ({"noise": 0, "weight": 0.0}, "'weight' parameter of decompose must be positive"),
         ({"weight": 0.1}, "'weight' parameter of decompose must be given with noise"),
-        ({"noise": 0, "method": "fw-t"}, "does not solve the problem that noise"),
+        ({"noise": 0, "method": "fw-t"}, "does not solve the problem given by noise"),
     ],
 )
 def test_senseless_settings_are_refused_in_one_line(settings, words):
@@ -260,3 +260,16 @@ def test_no_proof_is_tried_while_long_directions_still_come_in(seed):
     fit = rw.decompose(data, noise=0, rng=0, n_threads=1)
     assert np.linalg.norm(np.asarray(fit.low_rank) - truth) <= 1e-12 * np.linalg.norm(truth)
     assert fit.passes <= 30
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05])
+@pytest.mark.parametrize("scale", [1e-25, 1e20, 1e30])
+def test_the_unit_of_the_data_does_not_matter(scale, share):
+    """Before: from 1e18 on the gap was compared with a square, and rank 0 passed for the optimum."""
+    M = instance(12, 8, 0.8, 1)[0]
+    epsilon = share * float(np.linalg.norm(M))
+    plain = rw.decompose(M, noise=epsilon, rng=0)
+    scaled = rw.decompose(scale * M, noise=scale * epsilon, rng=0)
+    assert scaled.status is rw.Status.GAP_REACHED
+    assert scaled.relative_gap == pytest.approx(scaled.gap / scaled.objective)
+    assert scaled.objective == pytest.approx(scale * plain.objective, rel=2e-3)

@@ -196,7 +196,7 @@ def choose_solver(
     given = "weights (lambdas or delta)" if problem is Penalized else f"{problem.parameter}"
     if not fitting:
         raise ValueError(
-            f"The problem that {given} define has no solver for {KINDS[kind]}. Give weights, or implicit='zeros'."
+            f"The problem given by {given} has no solver for {KINDS[kind]}. Give weights, or implicit='zeros'."
         )
     if isinstance(method, Solver):
         solver = method
@@ -216,7 +216,7 @@ def choose_solver(
         )
     if not issubclass(problem, solver.solves):
         raise ValueError(
-            f"The method {solver.name!r} does not solve the problem that {given} define. "
+            f"The method {solver.name!r} does not solve the problem given by {given}. "
             f"These do: {', '.join(map(repr, fitting))}."
         )
     return solver

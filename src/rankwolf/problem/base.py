@@ -105,6 +105,10 @@ class Problem(ABC):
         """The objective of a pair from ‖P_Ω(L + S − M)‖², ‖L‖_* and ‖S‖₁."""
         return 0.5 * misfit_squared + self.penalty(nuclear_norm, l1_norm)
 
+    def size(self, norm: float) -> float:
+        """What the objective is compared with where it is 0, for data of this norm: here its value at L = S = 0."""
+        return 0.5 * norm**2
+
     @property
     def exact(self) -> bool:
         """Whether L + S = M is asked for: the end of the path, where the weights are nothing."""

@@ -57,6 +57,10 @@ class NoiseBounded(Problem):
         """‖L‖_* + λ‖S‖₁."""
         return nuclear_norm + self.weight * l1_norm
 
+    def size(self, norm: float) -> float:
+        """‖P_Ω M‖_F: a norm, like the objective."""
+        return norm
+
     @property
     def exact(self) -> bool:
         """Whether ε is 0."""

@@ -49,7 +49,7 @@ class Runner:
 
         ``start``: where it begins, in the form that the solver takes. A ``checkpoint`` that has a run goes before it.
         """
-        progress = Progress(self.stopping, 0.5 * data.summary.norm**2, self.deadline)
+        progress = Progress(self.stopping, problem.size(data.summary.norm), self.deadline)
         run = Run(problem, data, self.solver, progress, self.rng, checkpoint, start)
         data.bytes_read = 0  # counted from here on
         with data.one_blas_thread():

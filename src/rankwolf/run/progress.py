@@ -38,8 +38,9 @@ class Stopping:
 class Progress:
     """The records so far, and what the stopping rules ask about them. The clock stands still during callbacks.
 
-    ``start`` is the objective at L = S = 0. A solver's lower bounds are promises: they rest on Ritz values, and one
-    that missed a direction is too high. The best promise counts until a proof fails; then only what was proved does.
+    ``start`` is the size of the objective for this data (``Problem.size``). A solver's lower bounds are promises: they
+    rest on Ritz values, and one that missed a direction is too high. The best promise counts until a proof fails; then
+    only what was proved does.
     """
 
     _NOT_KEPT = frozenset({"stopping", "history", "deadline", "_floor", "_start"})
