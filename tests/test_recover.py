@@ -385,7 +385,7 @@ class TestErrors:
             ({"method": Alternating()}, "'als' does not take measurements"),
             (
                 {"method": "fw-p"},
-                "'fw-p' does not solve the problem given by weights .* These do: 'primal-dual', 'fista', 'ista', 'fw-t'",
+                "'fw-p' does not solve the problem given by weights .* do: 'primal-dual', 'fista', 'ista', 'fw-t'",
             ),
             ({"method": "fw-t", "radii": (1.0, 1.0)}, "These do: 'fista', 'ista', 'fw-p', 'fw'"),
             ({"lambdas": (1.0, 1.0), "radii": (1.0, 1.0)}, "parameters of recover exclude each other"),
