@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -95,3 +98,31 @@ def test_a_longer_run_ends_with_a_proof_beyond_the_columns(monkeypatch):
     monkeypatch.setattr(certificate, "EXACT_COLUMNS", 4096)
     always = rw.decompose(data, lambdas=(6.0, 0.9), tol=1e-4, rng=0, n_threads=1)
     assert fit.objective == pytest.approx(always.objective, rel=1e-4)
+
+
+def test_the_blocks_of_a_proof_make_room_for_its_gram_matrix():
+    """Before: what the threads had added up stayed in their memory beside the copy, half as much again."""
+    program = """
+import numpy as np
+from concurrent.futures import ThreadPoolExecutor
+from rankwolf.data import InMemory
+from rankwolf.ground.machine import peak_memory, resident_memory
+from rankwolf.passes import GramOfDual
+source = InMemory(np.zeros((4, 6000), np.float32), None, 2, transposed=False)
+task = GramOfDual(np.zeros((6000, 0), np.float32), 1.0, None, source)
+before = resident_memory()
+def filled(number):
+    np.ones(3 * 2**20)[:1].sum()  # after other work in the thread
+    sums = task.start()
+    for block in sums.blocks:
+        block += 1.0
+    return sums
+with ThreadPoolExecutor(2) as pool:
+    total, other = pool.map(filled, range(2))
+total.add(other)
+del other
+assert total.take_gram()[7, 5] == 2.0
+print((peak_memory() - before) / (8 * 6000**2))
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert float(run.stdout) < 1.15

@@ -21,7 +21,7 @@ import numpy as np
 
 from rankwolf.data.stored import Dataset
 from rankwolf.ground.arrays import Array
-from rankwolf.ground.machine import free_memory
+from rankwolf.ground.machine import free_memory, mapped_memory
 
 # What O_DIRECT wants addresses, places and lengths to be multiples of, on any disk.
 SECTOR = 4096
@@ -31,8 +31,6 @@ LONG_CHUNK = 2**20
 KEPT_BYTES = 64 * 2**20
 # Of format 3 and of format 2.
 METADATA = ("zarr.json", ".zarray")
-# Not shared with the children that a process may fork.
-_OWN = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
 # What a system answers that does not know O_DIRECT, or not for memory that starts where this does.
 _UNKNOWN = (errno.EINVAL, errno.EOPNOTSUPP)
 
@@ -55,7 +53,7 @@ class Buffers:
                 self._free.remove(memory)
                 self._kept -= size
         if memory is None:
-            memory = mmap.mmap(-1, size, **_OWN)
+            memory = mapped_memory(size)
         array = np.frombuffer(memory, np.uint8)
         # Every view keeps this array alive: NumPy makes it the base of the view.
         weakref.finalize(array, self._give_back, memory).atexit = False

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import resource
 import sys
 from pathlib import Path
+
+# Not shared with the children that a process may fork.
+_OWN = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
+
+
+def mapped_memory(size: int) -> mmap.mmap:
+    """Zeros at the start of a page. The system gets them back at once when nobody holds them."""
+    return mmap.mmap(-1, size, **_OWN)
 
 
 def free_memory() -> int:

@@ -13,17 +13,26 @@ import scipy.sparse
 from rankwolf import kernels
 from rankwolf.data import Source, Task
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.machine import mapped_memory
 from rankwolf.passes.sums import DUAL_VALUES, DualSums
 from rankwolf.passes.tiles import clip_tile, dot, sampled_residual, with_entries
 
 # Columns of a Gram matrix that are added up together.
 BLOCK = 128
+# Blocks of at least this size have a mapping of their own.
+MAPPED_BYTES = 2**20
 
 
 def mirror(matrix: Array) -> None:
     """Copy the upper triangle of a square matrix to the lower one, in place."""
     for j in range(matrix.shape[0] - 1):
         matrix[j + 1 :, j] = matrix[j, j + 1 :]
+
+
+def _zeros(shape: tuple[int, int], dtype: np.dtype[np.generic]) -> Array:
+    """Zeros that go back to the system when they are dropped: C's allocator keeps what another thread has made."""
+    size = shape[0] * shape[1] * dtype.itemsize
+    return np.zeros(shape, dtype) if size < MAPPED_BYTES else np.ndarray(shape, dtype, mapped_memory(size))
 
 
 def add_gram(blocks: list[Array], part: Any) -> None:
@@ -83,7 +92,7 @@ class GramTask(Task[GramSums]):
     def start(self) -> GramSums:
         """Zeros, and an empty panel."""
         n = self.columns
-        blocks = [np.zeros((min(j + BLOCK, n), min(BLOCK, n - j)), self.dtype) for j in range(0, n, BLOCK)]
+        blocks = [_zeros((min(j + BLOCK, n), min(BLOCK, n - j)), self.dtype) for j in range(0, n, BLOCK)]
         return GramSums(np.zeros(self.value_count), blocks, np.empty((self.panel_rows, n), self.dtype))
 
     def visit(self, sums: GramSums, tile: Array, *rows: Array) -> None:
