@@ -127,7 +127,8 @@ random matrices, in passes (`python -m benchmarks ablation --pursuit`).
 - *The first fit of the rows at three clip levels, and levels of the path that end at a gap of 0.02*: 3 % each, close
   to the line. Without the first, Restaurant needs 18 passes in place of 16, and faces with 60 % observed up to 3 more.
 
-Not run: highway but for four rows, Restaurant and highway with entries missing.
+Not run: Restaurant with 30 % observed, and the last two rows with 60 %; highway with 60 and 30 % but for the rows in
+question.
 """
 
 
