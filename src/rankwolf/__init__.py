@@ -46,10 +46,10 @@ _HOMES = {
     "solvers": "rankwolf",
     "video": "rankwolf",
 }
-# These are modules, not names in one.
+# Names that are modules themselves, not names inside their home.
 _MODULES = {"callbacks", "problem", "sensing", "solvers", "video"}
-# Threads that ask for their first name at the same moment would import Numba side by side, from two of its modules that
-# import each other: Python calls that a deadlock, and one of the threads fails.
+# Two threads that ask for their first names at the same moment would enter Numba through different modules, which
+# import each other: Python finds a deadlock of imports, and one of the threads fails. So one thread imports at a time.
 _ONE_AT_A_TIME = RLock()
 
 __all__ = [

@@ -1,14 +1,14 @@
-"""``rankwolf`` and ``python -m rankwolf``."""
+"""The entry point of the command: ``rankwolf`` and ``python -m rankwolf``."""
 
 import signal
 import sys
 
 
 def main() -> int:
-    """The command in a process of its own, and its exit code.
+    """Run the command in a process of its own; returns its exit code.
 
-    While the first modules are imported there is nothing to clean: Ctrl-C ends the process as it would end any other,
-    without a traceback, and so does SIGTERM. From then on the guard answers both.
+    While the first modules are imported there is nothing to clean up: Ctrl-C and SIGTERM end the process at once and
+    without a traceback. From then on ``guarded_main`` answers both.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

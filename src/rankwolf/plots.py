@@ -30,7 +30,10 @@ def new_axes(width: float = 6.4, height: float = 4.0) -> Any:
 
 
 def heat_map(part: Any, ax: Any = None, *, title: str = "", signed: bool = False) -> Any:
-    """A matrix as a picture; at most 400 × 400 of its entries, evenly spaced."""
+    """A matrix as a picture, the moduli of a complex one; at most 400 × 400 of its entries, evenly spaced.
+
+    ``signed``: colours are symmetric about 0. Of L and S, at most 400 rows are computed.
+    """
     ax = new_axes() if ax is None else ax
     rows, columns = (np.unique(np.linspace(0, side - 1, MOST_LINES).astype(int)) for side in part.shape)
     shown = np.vstack([np.abs(part[int(row)]) if _is_complex(part) else part[int(row)] for row in rows])
@@ -40,7 +43,7 @@ def heat_map(part: Any, ax: Any = None, *, title: str = "", signed: bool = False
         options: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -reach, "vmax": reach}
     else:
         options = {"cmap": "viridis"}
-    # So that the axes count the rows and columns of the matrix, not those that are shown.
+    # The axes count the rows and columns of the matrix, not only those that are shown.
     place = (-0.5, part.shape[1] - 0.5, part.shape[0] - 0.5, -0.5)
     image = ax.imshow(shown, aspect="auto", interpolation="nearest", extent=place, **options)
     ax.set(title=title, xlabel="column", ylabel="row")
@@ -65,7 +68,7 @@ def singular_values(values: Array, ax: Any = None, *, title: str = "singular val
 
 
 def convergence(history: Sequence[Any], ax: Any = None, *, final_gap: float | None = None) -> Any:
-    """The relative gap against passes over the data; the last point is the gap that was proved."""
+    """The relative gap of each record against passes over the data; ``final_gap``, the proved one, is a point apart."""
     ax = new_axes() if ax is None else ax
     known = [
         (r.passes, r.relative_gap) for r in history if np.isfinite(r.relative_gap) and r.relative_gap > 0.0
@@ -108,9 +111,10 @@ def decomposition(fit: Any, panel: str | None = None, ax: Any = None) -> Any:
 
 
 def _show_once(figure: Any) -> None:
-    """How a notebook shows a figure: pyplot, which shows what it has at the end of the cell, has it no longer.
+    """Show a figure in a notebook, once.
 
-    Otherwise one that the cell returns would be there twice. Windows of other backends stay.
+    pyplot's inline backend shows every open figure at the end of a cell. A figure that the cell also returns would be
+    shown twice, so it is closed first. Windows of other backends stay open.
     """
     plt = needed("matplotlib.pyplot")
     del figure._ipython_display_
@@ -140,13 +144,13 @@ def outliers(cells: Array, ax: Any = None, *, threshold: float, frame: Frame | N
 
 
 def _most_extreme(cells: Array, axis: int) -> Array:
-    """The numbers of at most 400 rows (axis 0) or columns, in ascending order."""
+    """The numbers, ascending, of the at most 400 rows (axis 0) or columns (axis 1) with the largest moduli of cells."""
     peaks = np.max(np.nan_to_num(np.abs(cells)), axis=1 - axis, initial=0.0)
     return np.sort(np.argsort(peaks, kind="stable")[::-1][:MOST_LINES])
 
 
 def _name_ticks(set_ticks: Any, numbers: Array, names: Any, most: int, **options: Any) -> None:
-    """Names, or else the numbers, of at most ``most`` lines, evenly spaced."""
+    """Label at most ``most`` lines, evenly spaced, with their names, or with their numbers where there are no names."""
     places = np.unique(np.linspace(0, numbers.size - 1, min(most, numbers.size)).astype(int))
     words = [
         str(numbers[place] if names is None else names[int(numbers[place])]).removesuffix(" 00:00:00")[:24]

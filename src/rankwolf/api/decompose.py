@@ -81,9 +81,9 @@ def decompose(
     observed : boolean array of shape (m, n), optional
         True where an entry was observed; an array, or on the disk as well.
     implicit : {"missing", "zeros"}
-        What the entries that a scipy.sparse matrix does not store are. ``"missing"``: only stored entries were observed
-        (ratings), and everything costs what is stored. ``"zeros"``: they are zeros like any other number (counts);
-        tiles are made dense one at a time, so time is that of a dense matrix and memory is not.
+        What it means that a scipy.sparse matrix does not store an entry. ``"missing"``: the entry was not observed
+        (ratings); time and memory grow with the stored entries alone. ``"zeros"``: it is an observed zero (counts);
+        tiles are made dense one at a time, so the time is that of a dense matrix, but the memory is not.
     columns : {"all", "numeric"} or list of names
         Which columns of a table. ``"all"``: a column of dates, durations or words is an error that names it;
         ``"numeric"`` leaves such columns out.
@@ -97,7 +97,7 @@ def decompose(
         list of outliers, :meth:`Decomposition.refit`.
     radii : (τ_L, τ_S), optional
         Solve the norm-constrained problem instead: the least misfit with ‖L‖_* ≤ τ_L and ‖S‖₁ ≤ τ_S, which hold in what
-        is returned. The relative gap is one of the misfit alone.
+        is returned. The relative gap is relative to the misfit, which is the whole objective here.
     noise : ε, optional
         Solve min ‖L‖_* + λ‖S‖₁ subject to ‖P_Ω(L + S − M)‖_F ≤ ε instead, ε ≥ 0. With ``noise=0`` this is classical
         principal component pursuit: L + S = M on Ω up to rounding. Where the data is a low-rank and a sparse matrix,
@@ -107,12 +107,12 @@ def decompose(
     rank : int, optional
         L of this rank, not shrunk: a convex fit with the weights of the noise, its weakest directions left out or the
         strongest of its residual added, then :meth:`Decomposition.refit`. This problem is not convex: the answer is a
-        local one, without a gap. No checkpoints are kept.
+        local one, without a gap. ``start`` and ``checkpoint`` do not go with it.
     problem : rankwolf.problem.Problem, optional
         A form of the problem that was made beforehand, such as one of your own, in place of the parameters above.
     method : str or Solver
         ``"hybrid"`` for every form; ``"fw-t"`` for weights, ``"fw-p"`` for radii, ``"fw"``, ``"ista"`` and ``"fista"``
-        for both; ``"als"`` for a sparse matrix of observed entries, with weights; ``"auto"`` picks.
+        for both; ``"als"``, and no other, for a sparse matrix of observed entries, with weights; ``"auto"`` picks.
         A solver object, such as ``rankwolf.solvers.FrankWolfe(step="line-search")``, carries its own settings.
     tol, stop : float, {"gap", "paper"}
         ``"gap"``: the certified relative distance to the optimum is at most ``tol``. ``"paper"``: the objective changed
@@ -176,7 +176,8 @@ def decompose(
         callback=callback,
         n_threads=n_threads,
     )
-    rule = None if settings.from_noise else settings.delta  # where there are lambdas it is not asked for
+    # A delta beside lambdas is no error: it is ignored.
+    rule = None if settings.from_noise else settings.delta
     check_one_form("decompose", problem=problem, radii=radii, noise=noise, delta=rule)
     wanted = None if rank is None else check_rank(rank, settings, start=start, checkpoint=checkpoint)
     share = None if weight is None else _check_weight(weight, settings)
@@ -207,12 +208,12 @@ def decompose(
     return watch.end(runner.solve(chosen, source, begin, kept))
 
 
-# For callers that look at the doubts themselves (:func:`rankwolf.result.doubts.doubts`).
+# Without its RankwolfWarnings, for callers that report the doubts themselves (:func:`rankwolf.result.doubts.doubts`).
 decompose_quietly = quietly(decompose)
 
 
 def _check_weight(weight: Any, settings: Settings) -> float:
-    """λ of min ‖L‖_* + λ‖S‖₁, which only the problem with bounded noise has."""
+    """``weight`` as a number: λ of min ‖L‖_* + λ‖S‖₁. A ValueError without ``noise``, which defines that problem."""
     share = check_number("weight", weight)
     if settings.epsilon is None:
         raise bad("weight", "given with noise", repr(weight), remedy="Weights of both parts are lambdas=.")
@@ -220,7 +221,7 @@ def _check_weight(weight: Any, settings: Settings) -> float:
 
 
 def _use_double_where_needed(source: Source, stopping: Stopping, form: type[Problem]) -> None:
-    """Read float32 as float64 where the tolerance is below what single precision can prove of this form."""
+    """Read float32 data as float64 where ``tol`` is below the least gap that single precision can prove."""
     if stopping.kind == "gap" and 0.0 < stopping.tol < form.single and source.dtype == np.float32:
         source.use_type(np.dtype(np.float64))
 

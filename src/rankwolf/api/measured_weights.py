@@ -15,12 +15,12 @@ from rankwolf.result import Decomposition
 from rankwolf.weights.noise import LIMIT_IN_SIGMAS
 from rankwolf.weights.paper import paper_weights
 
-# The noise of b below this share of its root mean square is taken as that share: weights of zero define no problem.
+# σ is at least this share of the root mean square of b: without noise the weights would be zero, and define no problem.
 LEAST_NOISE = 1e-3
 # σ has settled when a round lowers it by less than this share; the misfit is met when it is within this share of ε.
 SETTLED, MET = 0.03, 0.01
 MOST_ROUNDS = 20
-# ρ below which λ_S falls no further.
+# λ_S is proportional to ρ above this ρ, and constant below it.
 FEW = 0.4
 
 Solve = Callable[[Penalized, Decomposition | None], Decomposition]
@@ -29,12 +29,12 @@ Solve = Callable[[Penalized, Decomposition | None], Decomposition]
 def default_weights(data: Measurements, delta: float) -> tuple[float, float]:
     """λ_L = δρ‖A‖‖b‖ and λ_S = δ·max(ρ, 0.4)·‖A‖‖b‖/√max(m, n), with ρ = p/(mn).
 
-    λ_L is the paper's. Its λ_S, with √ρ in the place of max(ρ, 0.4), fails where p is a third to a half of mn;
-    λ_L/λ_S = √max(m, n) is the ratio of the theory for random subspaces (Wright, Ganesh, Min, Ma,
-    2013). With far fewer measurements that ratio puts aliasing into S, and λ_S stays what it is at ρ = 0.4.
+    λ_L is the paper's. The paper's λ_S, which has √ρ in the place of max(ρ, 0.4), fails where p is a third to a half of
+    mn. So from ρ = 0.4 on λ_L/λ_S = √max(m, n), the ratio of the theory for random subspaces (Wright, Ganesh, Min, Ma,
+    2013). With far fewer measurements that ratio would put aliasing into S: below ρ = 0.4, λ_S stays as it is there.
 
-    The gradient A*r scales with ‖A‖·‖b‖, and so do the weights that bound it. The problem for (cA, cb) is therefore
-    that for (A, b) with the objective times c², and has the same solution.
+    The gradient A*r scales with ‖A‖·‖b‖, and so do the weights that bound it. Multiplying A and b by c multiplies the
+    whole objective by c², and leaves the solution as it is.
     """
     lambda_L = data.norm * paper_weights(data, delta)[0]
     fraction = data.observed_fraction
@@ -44,9 +44,9 @@ def default_weights(data: Measurements, delta: float) -> tuple[float, float]:
 def series_weights(data: Measurements, delta: float, rng: np.random.Generator) -> tuple[float, float]:
     """λ_L = δ·max(ρ, κ)·‖A‖‖b‖ and λ_S = λ_L/√max(m, n), κ = ‖A*b‖₂²/(‖A‖‖b‖)², for a run that ends with the path.
 
-    κ is what comes back of the leading direction: ρ·σ₁²/‖M‖² where the measurements are spread evenly, and nearly 1
-    for images whose lowest frequencies are all measured. There the paper's ρ takes λ_L far below what aliasing leaves.
-    One product with A*.
+    κ is the share of the leading direction that A*A gives back: ρ·σ₁²/‖M‖² where the measurements are spread evenly,
+    and nearly 1 for images whose lowest frequencies are all measured. For such images λ_L with the paper's ρ would be
+    far below the aliasing. Cost: one product with A*.
     """
     scale = data.norm * (data.summary.norm or 1.0)
     leading = _largest_singular_value(data.adjoint(data.b), rng)
@@ -57,7 +57,7 @@ def series_weights(data: Measurements, delta: float, rng: np.random.Generator) -
 def weights_for_noise(data: Measurements, sigma: float, rng: np.random.Generator) -> tuple[float, float]:
     """λ_L = ‖A*e‖₂ and λ_S = twice the root mean square of A*e, for a random e with standard deviation σ.
 
-    Noise of that size then stays out of L, and nineteen in twenty of its entries out of S. One product with A*.
+    Noise of that size then stays out of L, and nineteen in twenty of its entries out of S. Cost: one product with A*.
     """
     noise = np.asarray(rng.standard_normal(data.b.shape))
     if np.iscomplexobj(data.b):
@@ -68,7 +68,7 @@ def weights_for_noise(data: Measurements, sigma: float, rng: np.random.Generator
 
 
 def _largest_singular_value(image: Array, rng: np.random.Generator) -> float:
-    """‖A*y‖₂, to a per cent."""
+    """‖image‖₂, for the image A*y of a vector of measurements; σ₁² is accurate to about a per cent."""
     short = image if image.shape[0] <= image.shape[1] else image.T
     start = rng.standard_normal((short.shape[0], min(4, *short.shape)))
     return nuclear.leading_pair(lambda block: short @ (short.conj().T @ block), start, 1e-2, 30, rng).value
@@ -77,11 +77,12 @@ def _largest_singular_value(image: Array, rng: np.random.Generator) -> float:
 def weights_by_descent(
     data: Measurements, solve: Solve, rng: np.random.Generator
 ) -> tuple[tuple[float, float], float]:
-    """Weights from the noise that the data has, and σ: ``delta="auto"``.
+    """((λ_L, λ_S), σ), from the noise in the data: ``delta="auto"``.
 
-    From a σ that is too large: solve with the weights that belong to it, take the root mean square of b − A[L + S] as
-    the next, until it stays. Shrinkage leaves some of L and S in the residual, so σ tends to be too large, not too
-    small. Cost: a few short runs, each from the end of the last.
+    Begin with a σ that is too large, the root mean square of b. Solve with the weights that belong to σ, and take the
+    root mean square of b − A[L + S] as the next σ, until it hardly falls. Shrinkage leaves some of L and S in the
+    residual, so σ tends to be too large, not too small. Cost: a few short runs of ``solve``, which is given the last
+    solution each time.
     """
     size = data.b.size**0.5
     sigma = float(np.linalg.norm(data.b)) / size
@@ -102,10 +103,11 @@ def weights_by_descent(
 def weights_for_misfit(
     data: Measurements, epsilon: float, weights: tuple[float, float], solve: Solve
 ) -> tuple[float, float]:
-    """A multiple of ``weights`` at whose optimum ‖b − A[L + S]‖ = ε, to 1 %: the problem with that bound on the misfit.
+    """c·(λ_L, λ_S), with the c at whose optimum ‖b − A[L + S]‖ = ε, to 1 %; ``weights`` are (λ_L, λ_S).
 
-    min λ_L‖L‖_* + λ_S‖S‖₁ subject to ‖b − A[L + S]‖ ≤ ε has the solution of the penalised problem with c·(λ_L, λ_S) for
-    one c, and the misfit grows with c. From above, by the secant of the logarithms, each run from the end of the last.
+    That optimum solves min λ_L‖L‖_* + λ_S‖S‖₁ subject to ‖b − A[L + S]‖ ≤ ε. The misfit grows with c, so c is found by
+    the secant method on the logarithms of both, from c = 1. Cost: at most 20 short runs of ``solve``, which is given
+    the last solution each time.
     """
     factor, known = 1.0, list[tuple[float, float]]()
     fit: Decomposition | None = None
@@ -120,7 +122,10 @@ def weights_for_misfit(
 
 
 def _secant(known: list[tuple[float, float]]) -> float:
-    """Where the line through the last two points is 0; from a single point, where a line of slope 1 is."""
+    """The x at which the line through the last two points (x, y) is 0; with one point, the line of slope 1 through it.
+
+    The slope is kept between 0.2 and 2, and a step is at most 2.5 long.
+    """
     (x, y), slope = known[-1], 1.0
     if len(known) > 1 and known[-2][0] != x:
         slope = float(np.clip((y - known[-2][1]) / (x - known[-2][0]), 0.2, 2.0))
@@ -128,7 +133,7 @@ def _secant(known: list[tuple[float, float]]) -> float:
 
 
 def misfit(data: Measurements, fit: Decomposition) -> float:
-    """‖b − A[L + S]‖. One product with A."""
+    """‖b − A[L + S]‖. Cost: one product with A."""
     low_rank: LowRank = fit.low_rank
     total = np.asarray(low_rank)
     total += np.asarray(fit.sparse)

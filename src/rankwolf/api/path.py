@@ -1,4 +1,4 @@
-"""``path``: the decomposition along δ, from L = 0 down to where noise comes in, each point warm from the last."""
+"""``path``: the decomposition at falling δ, until noise enters L; each point starts from the solution before it."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ COLUMNS = ("delta", "rank", "residual", "nonzeros", "nuclear_norm", "relative_ga
 
 @dataclass(frozen=True)
 class PathPoint:
-    """One δ: how large the parts are there, and how far from the optimum at most.
+    """The solution at one δ in numbers: the sizes of L and S, and the certified distance to the optimum.
 
-    ``residual`` is ‖P_Ω(L + S − M)‖_F/‖P_Ω M‖_F, ``share`` the share of the observed entries that is in S,
-    ``passes`` what the point cost after the one before it. ``start`` is V of its L, for a run that goes on from here.
+    ``residual`` is ‖P_Ω(L + S − M)‖_F/‖P_Ω M‖_F, ``share`` the share of the observed entries that is in S, ``passes``
+    the passes over the data that this point took. ``start`` holds V of L = U Vᵀ, for a run that goes on from here.
 
     >>> import numpy as np, rankwolf as rw
     >>> point = rw.path(np.outer(np.arange(1.0, 41.0), np.ones(35)), deltas=[0.1], rng=0).points[0]
@@ -60,7 +60,7 @@ class Path:
     """What :func:`path` gives: its points, the largest δ first.
 
     ``print`` shows a table, :meth:`plot` draws it, :meth:`to_frame` makes a pandas table of it, and :meth:`fit` solves
-    one place on it to a tolerance. Memory: V of each point, r·min(m, n) numbers; the matrix stays where it is.
+    at any δ to a tolerance. Memory: V of each point, r·min(m, n) numbers; the matrix itself is not copied.
 
     >>> import numpy as np, rankwolf as rw
     >>> found = rw.path(np.outer(np.arange(1.0, 41.0), np.ones(35)), deltas=[0.1, 0.05], rng=0)
@@ -87,14 +87,14 @@ class Path:
         return sum(point.passes for point in self.points)
 
     def nearest(self, delta: float) -> PathPoint:
-        """The point whose δ is nearest to this one, as a ratio; of two as near, the larger δ."""
+        """The point with the smallest |log(δ/``delta``)|; of two that are equally near, the one with the larger δ."""
         number = check_number("delta", delta, where="Path.nearest")
         return min(self.points, key=lambda point: abs(np.log(point.delta / number)))
 
     def fit(self, delta: float, *, tol: float = 1e-3, **options: Any) -> Decomposition:
-        """The decomposition at this δ, to ``tol``, starting from the nearest point; any δ, also between points.
+        """The decomposition at this δ, which may lie between points, to the gap ``tol``; starts from the nearest point.
 
-        ``options`` are those of :func:`rankwolf.decompose`. Cost: a few passes near a point.
+        ``options`` are those of :func:`rankwolf.decompose`. Cost: a few passes, where a point is near.
         """
         number = check_number("delta", delta, where="Path.fit")
         start = self.nearest(number).start
@@ -127,7 +127,7 @@ class Path:
         )
 
     def _repr_html_(self) -> str:
-        """The same as a table, for notebooks."""
+        """The table of ``print`` in HTML, for notebooks."""
         head = "".join(f"<th>{html.escape(word.strip())}</th>" for word in _HEADINGS)
         rows = (
             "<tr>" + "".join(f"<td>{html.escape(cell.strip())}</td>" for cell in _cells(point)) + "</tr>"
@@ -170,22 +170,22 @@ def path(
     """How the decomposition changes with δ: rank, residual, ‖S‖₀ and ‖L‖_*, from L = 0 down to the noise.
 
     At each δ the penalised problem of :func:`rankwolf.decompose` is solved to a coarse certified gap, from the solution
-    at the δ before. The rank comes from below, and the whole path costs little more than its last point. Where the
-    rank stays the same over a wide range of δ, that is the structure; where it grows with every step, that is noise.
+    at the δ before. The rank grows along the way, and the whole path costs little more than its last point. A rank that
+    stays the same over a wide range of δ is the structure; a rank that grows with every step is noise.
 
     Parameters
     ----------
     X, observed, implicit, columns, method, max_iter, rng, n_threads, max_memory
         As for ``decompose``; on the disk and on workers too.
     deltas : sequence of float, optional
-        Default: 0.1, and halves of it, down to a quarter of what ``delta="auto"`` amounts to.
+        Default: 0.1, 0.05, 0.025, … down to a quarter of the δ that ``delta="auto"`` amounts to, at least five values.
     tol : float
         The certified relative gap at each point.
     max_rank : int, optional
         The path ends at the first point with a higher rank. Default: a third of min(m, n), where the matrix is larger
         than 30 on both sides: an L of higher rank says nothing about structure.
     max_seconds : float, optional
-        For the whole path; it ends where the time is up, after one point at least.
+        For the whole path. When the time is up, the path ends with the points that it has, at least one.
 
     Returns
     -------

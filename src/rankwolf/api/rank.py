@@ -22,19 +22,19 @@ from rankwolf.weights.descent import noise_weights
 
 @dataclass(frozen=True)
 class RankSettings:
-    """How a rank is looked for. The figures behind them: ``python -m benchmarks given_rank``."""
+    """How an L of a given rank is looked for. The figures behind the values: ``python -m benchmarks given_rank``."""
 
     tol: float = 1e-2
-    """The relative gap of the convex fit: what follows is a refit."""
+    """The relative gap of the convex fit. It may be coarse, because a refit follows."""
     levels: int = 11
-    """Places on the path, where the noise cannot be measured: from δ = 0.1 to 1e-4."""
+    """Where the noise cannot be measured, so many δ are tried, each half of the last: 0.1 to 1e-4."""
 
 
 SETTINGS = RankSettings()
 
 
 def check_rank(rank: Any, settings: Settings, **others: Any) -> int:
-    """The rank, if nothing else says which problem is meant and none of the ``others`` is given."""
+    """The rank as a whole number; a ValueError where another form of the problem or one of ``others`` is given too."""
     wanted = check_count("rank", rank)
     check_one_form(
         "decompose",
@@ -55,13 +55,13 @@ def check_rank(rank: Any, settings: Settings, **others: Any) -> int:
 
 
 def at_rank(source: Source, rank: int, runner: Runner, settings: RankSettings = SETTINGS) -> Decomposition:
-    """L of this rank, not shrunk: a convex fit with the weights of the noise, refitted at the rank.
+    """The decomposition whose L has this rank and is not shrunk: a convex fit, brought to the rank and refitted.
 
-    Of the runner's stopping rule only ``max_iter`` counts: the gap of the convex fit is that of ``settings``.
-
-    Where that fit has more directions, its strongest are kept. Where it has fewer, the strongest of its residual are
-    added (:func:`rankwolf.solvers.refit.extended`). The problem with a given rank is not convex: this is a local
-    answer. When the time is up, the convex fit is returned as it is, whatever its rank, with status TIME_LIMIT.
+    The convex fit has the weights of the noise, and the gap ``settings.tol``: of the runner's stopping rule only
+    ``max_iter`` counts. Where its rank is higher, its strongest directions are kept. Where it is lower, the strongest
+    directions of its residual are added (:func:`rankwolf.solvers.refit.extended`). The problem with a given rank is not
+    convex, so the answer is a local one. When the time is up, the convex fit is returned as it is, whatever its rank,
+    with status TIME_LIMIT.
     """
     if rank >= min(source.shape):
         rule = f"below min(m, n) = {min(source.shape)}"
@@ -79,7 +79,10 @@ def at_rank(source: Source, rank: int, runner: Runner, settings: RankSettings = 
 
 
 def _convex_fit(source: Source, rank: int, runner: Runner, levels: int) -> Decomposition:
-    """The fit with the weights of the noise; where that cannot be measured, the first on the path with this rank."""
+    """The fit with the weights of the noise.
+
+    Where the noise cannot be measured: the first fit at falling δ whose rank is at least ``rank``, or the last tried.
+    """
     try:
         problem = Penalized(*noise_weights(source, runner.rng, runner.deadline))
     except ValueError:  # a sparse matrix with few entries
@@ -92,7 +95,7 @@ def _convex_fit(source: Source, rank: int, runner: Runner, levels: int) -> Decom
 
 
 def _of_rank(fit: Decomposition, source: Source, rank: int, rng: np.random.Generator) -> LowRank:
-    """The L of the fit with directions left out or added."""
+    """L of the fit, brought to this rank: its strongest directions, or all of them and some of the residual's."""
     if fit.low_rank.rank >= rank:
         return fit.low_rank.first(rank)
     assert fit.lambdas is not None

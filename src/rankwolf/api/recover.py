@@ -93,18 +93,19 @@ def recover(
         (:func:`rankwolf.api.measured_weights.default_weights`); for a run that ends with the path, both as in
         :func:`rankwolf.api.measured_weights.series_weights`. Multiplying A and b by a constant changes nothing.
     delta : float or "auto"
-        δ of that rule. ``"auto"`` measures the noise in b, or takes that of ``noise``, and sets both weights from it.
+        δ of that rule. ``"auto"`` sets both weights from the noise in b, which is measured, or given as ``noise``.
     radii : (τ_L, τ_S), optional
         Solve the norm-constrained problem instead.
     noise : float, optional
-        ε: the weights of the rule are multiplied by what makes ‖b − A[L + S]‖ = ε, to 1 %. The optimum then solves
-        min λ_L‖L‖_* + λ_S‖S‖₁ subject to ‖b − A[L + S]‖ ≤ ε. With ``delta="auto"``, ε is the norm of the noise in b.
+        ε > 0: both weights of the rule are multiplied by one factor, with which ‖b − A[L + S]‖ = ε, to 1 %. The optimum
+        then solves min λ_L‖L‖_* + λ_S‖S‖₁ subject to ‖b − A[L + S]‖ ≤ ε. With ``delta="auto"``, ε is taken as the norm
+        of the noise in b instead.
     problem : rankwolf.problem.Problem, optional
-        Any form of the problem, made beforehand, in place of the parameters above.
+        A problem with weights or radii that was made beforehand, in place of the parameters above.
     method : str or Solver
         ``"primal-dual"`` and ``"fw-t"`` for weights, ``"fw-p"`` for radii; ``"fista"``, ``"ista"`` (projected gradient
-        for radii) and ``"fw"`` for both; ``"auto"`` is the first of these that fits. A solver object carries its own
-        settings.
+        for radii) and ``"fw"`` for both; ``"auto"`` is ``"primal-dual"`` for weights and ``"fista"`` for radii. A
+        solver object carries its own settings.
     norm : float, optional
         An upper bound on ‖A‖, where one is known; it sets the step sizes and is the ‖A‖ of the default weights. By
         default the operator's own, or an estimate from about 65 products with A and A*, a few per cent too large on
@@ -114,7 +115,7 @@ def recover(
         ``"complex64"``. By default complex where the operator says so (coil maps, Fourier coefficients in time), and
         otherwise real, with a warning where real matrices do not explain b.
     start : Decomposition or (L, S), optional
-        Where the run begins, for ``"primal-dual"``: a solution of a problem nearby.
+        Where the run begins, for ``"primal-dual"``: the solution of a similar problem.
     max_memory : int or str, optional
         For ``"primal-dual"``: what the process may take, in bytes or as ``"2GB"``. Arrays that the method keeps go to
         files in TMPDIR where they would not fit beside three matrices for A, A* and the proof.
@@ -122,8 +123,8 @@ def recover(
         As in :func:`rankwolf.decompose`.
     stop : {"auto", "gap", "paper", "path"}
         ``"gap"`` and ``"paper"`` as in :func:`rankwolf.decompose`, with ``tol``. ``"path"``: both weights come down
-        from where L = S = 0 is optimal, and the run ends 16 iterations after they have arrived. Of a strongly
-        under-sampled series that is a better picture than the optimum; the gap is certified all the same. ``"auto"`` is
+        from where L = S = 0 is optimal, and the run ends 16 iterations after they have arrived. For a strongly
+        under-sampled series this gives a better picture than the optimum; the gap is certified as well. ``"auto"`` is
         ``"path"`` behind a transform that makes S sparse (:class:`rankwolf.sensing.Temporal`), unless ``lambdas``,
         ``radii``, ``problem``, ``tol`` or ``start`` are given, and ``"gap"`` otherwise.
     tol : float, optional
@@ -198,7 +199,10 @@ def recover(
 
 
 def _ends_with_path(solver: Solver[Any, Any], stop: str, tol: Any, start: Any, rule_for_series: bool) -> bool:
-    """Whether ``stop`` is, or means, "path", for a solver that has one."""
+    """Whether the run ends with the path: ``stop`` is "path", or is "auto" and means it.
+
+    A ValueError for ``stop="path"`` with another solver than primal-dual, or beside ``tol`` or ``start``.
+    """
     if not isinstance(solver, PrimalDual):
         if stop == "path":
             rule = "'gap' or 'paper' for this method"
@@ -216,13 +220,13 @@ def _ends_with_path(solver: Solver[Any, Any], stop: str, tol: Any, start: Any, r
 def _choose_weights(
     settings: Settings, data: Measurements, rng: np.random.Generator, deadline: Deadline, series: bool
 ) -> tuple[tuple[float, float], float | None]:
-    """The weights that δ, the noise in b or a bound on it ask for, and σ where they rest on the noise.
+    """((λ_L, λ_S), σ): from δ, from the noise in b, or from the bound ε. σ is None unless the weights follow from it.
 
-    For a ``series``, whose runs end with the path, noise and misfit are those at the end of the path.
+    For a ``series``, whose runs end with the path, noise and misfit are measured at the end of the path.
     """
 
     def short_run(problem: Penalized, last: Decomposition | None) -> Decomposition:
-        """A rough solution: down the path of a ``series``, else from the last one where there is one."""
+        """A rough solution: for a ``series`` from the top of the path, otherwise from the ``last`` one, if any."""
         if series:
             stopping = Stopping("path", tol=ROUGH_TOL, max_iter=settings.stopping.max_iter)
             return Runner(TO_THE_END_OF_PATH, stopping, rng, deadline).solve(problem, data)
@@ -242,7 +246,7 @@ def _choose_weights(
 
 
 def _check_start(start: Any, data: Measurements) -> tuple[LowRank, Array]:
-    """L and S of a result, or a pair of matrices, in the precision of the run."""
+    """(L, S) of a result or of a pair of matrices; L in the type of the run. A ValueError where they do not fit b."""
     low_rank: Any
     sparse: Any
     if isinstance(start, Decomposition):

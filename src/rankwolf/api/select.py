@@ -1,4 +1,4 @@
-"""Choosing δ by what the model says about entries that it has not seen."""
+"""``select_delta``: choosing δ by how well L predicts entries that were hidden from it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class DeltaSearch:
 
     @property
     def simplest_delta(self) -> float:
-        """The largest δ whose mean error is within one standard error of the smallest: less rank, much the same."""
+        """The largest δ whose mean error is within one standard error of the smallest: a lower rank, nearly as good."""
         mean, best = self.errors.mean(axis=1), int(np.argmin(self.errors.mean(axis=1)))
         slack = self.errors[best].std() / max(1, self.errors.shape[1] - 1) ** 0.5
         return float(np.max(self.deltas[mean <= mean[best] + slack]))
@@ -111,9 +111,9 @@ def select_delta(
     X, observed, implicit, columns
         As for :func:`rankwolf.decompose`; X is read into memory as a dense array.
     deltas : sequence of float, optional
-        Default: nine values from an eighth of what ``delta="auto"`` amounts to, to eight times as much.
+        Default: nine values from an eighth to eight times the δ that ``delta="auto"`` amounts to.
     folds, hidden : int, float
-        How often, and which share of the observed entries is hidden each time.
+        How often entries are hidden, and which share of the observed ones each time.
     tol, method, max_iter : float, str or Solver, int
         As for :func:`rankwolf.path`: each δ is solved to that certified gap, from the solution of the larger one.
     rng, n_threads
@@ -175,7 +175,7 @@ def select_delta(
 
 
 def _choose(seen: Array, share: float, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Places of hidden entries: at least one, and at least one is left."""
+    """(rows, columns) of the entries to hide, drawn from those ``seen``: at least one, and at least one stays."""
     places = np.flatnonzero(seen)
     count = min(max(1, round(share * places.size)), places.size - 1)
     if count < 1:
@@ -184,7 +184,7 @@ def _choose(seen: Array, share: float, rng: np.random.Generator) -> tuple[Array,
 
 
 def entries(low_rank: LowRank, rows: Array, columns: Array) -> Array:
-    """L at single places, r multiplications each."""
+    """L at the places (rows[k], columns[k]); r multiplications for each."""
     scaled = np.asarray(low_rank.u) * low_rank.s.astype(low_rank.dtype)
     vt = np.ascontiguousarray(np.asarray(low_rank.vt).T)
     result = np.empty(rows.size, low_rank.dtype)

@@ -25,7 +25,7 @@ from rankwolf.run.progress import Stopping
 from rankwolf.solvers import SOLVERS, Solver
 from rankwolf.weights.paper import PAPER_DELTA
 
-# What each form says about the problem.
+# What each argument says about the problem, as the end of a sentence for errors.
 MEANINGS = {
     "problem": "is a form of its own",
     "lambdas": "are the weights of ‖L‖_* and ‖S‖₁ beside the misfit",
@@ -47,7 +47,8 @@ def check_checkpoint(
 ) -> Checkpoint | None:
     """The checkpoint at ``path``, with the run that it already holds; None without a path.
 
-    A ValueError where a run is there and ``resume`` is False, or where it is one of another method or problem.
+    ``weights`` is what defines the problem (``Settings.asked``). A ValueError where a run is there and ``resume`` is
+    False, or where that run has another method or problem.
     """
     passes, seconds = check_interval("checkpoint_every", every)
     if path is None:
@@ -110,7 +111,7 @@ class Settings:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What defines the problem: a checkpoint that was made with other values is refused."""
+        """The arguments that define the problem, by name: a checkpoint that was made with other values is refused."""
         return {
             "problem": None if self.problem is None else self.problem.describe(),
             "lambdas": self.weights,
@@ -121,7 +122,7 @@ class Settings:
 
 
 def check_one_form(where: str, **given: Any) -> None:
-    """Refuse two ways to say what is known, and say what each of them means."""
+    """A ValueError where more than one of the arguments ``given`` is not None; it says what each of them means."""
     names = [name for name, value in given.items() if value is not None]
     if len(names) > 1:
         first, second = names[:2]
@@ -184,9 +185,9 @@ def check_settings(
 def choose_solver(
     method: str | Solver[Any, Any], problem: type[Problem], kind: str, where: str = "decompose"
 ) -> Solver[Any, Any]:
-    """The solver that ``method`` names, if it solves this form of the problem on this kind of data.
+    """The solver that ``method`` names, if it solves this form of the problem on this ``kind`` of data.
 
-    "auto" is the first of the registry that does.
+    A ValueError names those that do, if it does not. "auto" is the first solver in the registry that does.
     """
     fitting = [
         name
@@ -223,7 +224,10 @@ def choose_solver(
 
 
 def fixed_problem(settings: Settings, data: Data, saved: Saved | None) -> Problem | None:
-    """The problem of a checkpoint, which must be of this data; else the one given; None where the data decides."""
+    """The problem that is known without looking at the data: that of a checkpoint, else the one given, else None.
+
+    A ValueError for a checkpoint of other data.
+    """
     if saved is not None:
         saved.check_data(data)
         return saved.problem
@@ -237,7 +241,7 @@ def check_scale(
     operator_norm: float | None = None,
     where: str = "decompose",
 ) -> None:
-    """Refuse numbers that are out of proportion to the data; those of a checkpoint were checked when it was made."""
+    """Refuse weights or radii that are out of proportion to the data. In a checkpoint, they mean that it is damaged."""
     try:
         problem.check_scale(norm, operator_norm, where)
     except BadParameterError as error:

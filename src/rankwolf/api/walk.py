@@ -1,4 +1,4 @@
-"""Down the path: one penalised problem after another, each from the solution before."""
+"""Down the path: penalised problems at falling δ, one after another, each started from the solution before it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from rankwolf.solvers.base import Start
 from rankwolf.weights.descent import noise_weights
 from rankwolf.weights.paper import paper_weights
 
-# The default grid: from this δ down by this factor, to this share of the δ that the noise asks for.
+# The default grid: FIRST_DELTA, divided by GRID_FACTOR again and again, down to BELOW_NOISE times the δ that the noise
+# asks for, or to LAST_DELTA where the noise cannot be measured.
 FIRST_DELTA, GRID_FACTOR, BELOW_NOISE, LAST_DELTA = 0.1, 2.0, 0.25, 1e-4
 
 
 def default_grid(source: Source, rng: np.random.Generator, deadline: Deadline) -> Array:
-    """From 0.1 by halves to a quarter of the noise's δ; to 1e-4 where the noise cannot be measured."""
+    """0.1, 0.05, … down to a quarter of :func:`noise_delta`, or to 1e-4 where it cannot be measured; at least five."""
     try:
         last = BELOW_NOISE * noise_delta(source, rng, deadline)
     except ValueError:  # a sparse matrix with few entries
@@ -32,7 +33,7 @@ def default_grid(source: Source, rng: np.random.Generator, deadline: Deadline) -
 
 
 def noise_delta(source: Source, rng: np.random.Generator, deadline: Deadline | None = None) -> float:
-    """The δ whose two weights are nearest to those of the noise."""
+    """The δ whose weights by the paper's rule are nearest to those of the noise: the geometric mean of both ratios."""
     unit, wanted = paper_weights(source, 1.0), noise_weights(source, rng, deadline or Deadline(None))
     return float(((wanted[0] / unit[0]) * (wanted[1] / unit[1])) ** 0.5)
 
@@ -40,8 +41,8 @@ def noise_delta(source: Source, rng: np.random.Generator, deadline: Deadline | N
 def walk(source: Source, deltas: Array, runner: Runner) -> Iterator[tuple[float, Decomposition, Start]]:
     """Yields (δ, fit, the start of the next run) along falling ``deltas``.
 
-    Each run starts from the solution before it, if the solver can start anywhere. ``fit.passes`` counts the passes of
-    the whole walk so far.
+    Each run starts from the solution before it, if the solver takes a start. ``fit.passes`` counts the passes of the
+    whole walk so far. The walk ends early when the time is up, but not before its first fit.
     """
     start, fit = None, None
     for delta in deltas.tolist():

@@ -26,13 +26,13 @@ from rankwolf.solvers import SOLVERS, Solver
 from rankwolf.solvers.base import Start
 from rankwolf.weights.noise import LIMIT_IN_SIGMAS, spread
 
-# Rows that are new to a factor are fitted until a step is below this share of their length, and what they leave is
-# decomposed to this gap: the run goes on from there.
+# The precision for new rows: they are fitted until a step is below this share of their length, and what the fit leaves
+# is decomposed to this gap. Rough is enough, because the run goes on from there.
 NEW_ROWS_TOL = 1e-2
 
 
 def check_start(start: Any, solver: Solver[Any, Any]) -> None:
-    """Refuse what is no result, and methods that begin at L = 0; before any look at the data."""
+    """Refuse a ``start`` that is no result, and a solver that can only begin at L = 0, before the data is looked at."""
     if start is None:
         return
     if not isinstance(start, Decomposition | LowRank | Start):
@@ -45,10 +45,10 @@ def check_start(start: Any, solver: Solver[Any, Any]) -> None:
 
 
 def make_start(start: Any, source: Source, problem: Problem, runner: Runner) -> Start:
-    """Both factors of the earlier L, for the whole matrix as the solver sees it.
+    """Both factors of the earlier L, with rows for the whole matrix, in the solver's orientation.
 
-    Rows that the earlier matrix did not have come in as :class:`_Grown` says: one look at each of them, none at others.
-    ``runner`` will make the run itself: its time limit holds here too.
+    Rows that the earlier matrix did not have are added by :class:`_Grown`. Cost: each new row is read once, the old
+    ones are not read. ``runner`` is that of the run to come: its time limit holds here too.
     """
     if isinstance(start, Start):
         return start
@@ -78,7 +78,7 @@ def make_start(start: Any, source: Source, problem: Problem, runner: Runner) -> 
 
 
 def _blocks(source: Source, first: int) -> Iterator[slice]:
-    """The user's rows from ``first`` on, some at a time."""
+    """The user's rows from ``first`` on, as slices of about BLOCK_ENTRIES entries."""
     m, n = source.user_shape
     step = max(1, BLOCK_ENTRIES // n)
     return (slice(start, min(start + step, m)) for start in range(first, m, step))
@@ -86,11 +86,12 @@ def _blocks(source: Source, first: int) -> Iterator[slice]:
 
 @dataclass
 class _Grown:
-    """L = left·rightᵀ, of which more and more rows are known.
+    """L = left·rightᵀ, to which rows are added.
 
-    New rows are fitted to what is known, outliers tolerated. Then what the fit leaves is decomposed by itself, with the
-    same weights and roughly: a light that is switched on is a direction that no earlier row had, and a run that begins
-    without it would have to find it among entries that are nearly all clipped.
+    New rows are fitted by ``right``, robustly. What the fit leaves is then decomposed by itself, roughly and with the
+    same weights, and its directions are added to ``right``: a light that is switched on is a direction that no earlier
+    row had, and a run that begins without it would have to find it among entries that are nearly all clipped. Without
+    ``weights`` no directions are added.
     """
 
     left: Array
@@ -98,7 +99,7 @@ class _Grown:
     weights: Penalized | None
 
     def add(self, rows: Any, n_threads: int, runner: Runner) -> None:
-        """Some more rows, dense with NaN or a CSR array."""
+        """Add ``rows``, dense with NaN for missing entries, or a CSR array, to ``left``; and new directions to both."""
         if self.weights is None:
             self.left = np.vstack([self.left, self._fit_robustly(rows)])
             return
@@ -118,7 +119,10 @@ class _Grown:
             self.right = np.hstack([self.right, new_right])
 
     def _fit_robustly(self, rows: Any) -> Array:
-        """Without weights: the limit is twice the noise beside a first fit."""
+        """The coefficients of ``rows`` where no weights are known: least squares, then again with residuals clipped.
+
+        They are clipped at 2σ, σ the spread of the residuals of the first fit.
+        """
         left = fit_rows(rows, self.right, 0.0, np.inf, tol=NEW_ROWS_TOL)
         limit = LIMIT_IN_SIGMAS * spread(_entries(_misses(rows, left, self.right)))
         if limit == 0.0:
@@ -127,7 +131,7 @@ class _Grown:
 
 
 def _misses(rows: Any, left: Array, right: Array) -> Any:
-    """M − L: dense with NaN, or on the stored entries."""
+    """M − L for these rows: dense with NaN, or a CSR array on the stored entries."""
     if not is_sparse(rows):
         return rows - left @ right.T
     entries = rows.tocoo()

@@ -42,7 +42,7 @@ class Bars:
             from rankwolf.run.callbacks import ProgressBar
 
             self._gap = ProgressBar(self._tol)
-            # What the solver says is about 50 characters long: with the rest it fits into a terminal of 80.
+            # The solver's ``state`` is about 50 characters long; with a bar of 10 the line fits into a terminal of 80.
             self._progress = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(bar_width=10),
@@ -56,13 +56,13 @@ class Bars:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # What never started would stop with an empty line.
+        # Without a task the display was never started, and stopping it would print an empty line.
         if self._progress is not None and self._task is not None:
             self._close()
             self._progress.stop()
 
     def stage(self, name: str, total: int | None) -> None:
-        """Begin a new bar; fill the one before."""
+        """Fill the present bar, if any, and begin a new one; ``name`` is a key of STAGES, ``total`` may be unknown."""
         if self._progress is not None:
             if self._task is None:
                 self._progress.start()  # not before: an input that cannot be opened should be one line

@@ -1,7 +1,7 @@
 """What the commands share: how they speak (``--quiet``, ``--json``) and how they write (whole or not at all).
 
 It imports only the standard library, and modules of Rankwolf that do the same, so that a command may import it at the
-top. Named tuples, not dataclasses: importing those would be an eighth of the time that ``rankwolf --help`` takes.
+top. Its classes are named tuples: importing ``dataclasses`` would be an eighth of the time of ``rankwolf --help``.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ def checkpoint_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def bad_option(option: str, rule: str, got: object) -> ValueError:
-    """The one form of a complaint about the value of an option."""
+    """The ValueError about the value of an option, in the one form that all commands use."""
     return ValueError(f"{option} must be {rule}. Got {got} instead.")
 
 
 def parse_size(text: str) -> int:
-    """``1GB``, ``512 MiB``, ``2e9``: bytes.
+    """The bytes that ``1GB``, ``512 MiB`` or ``2e9`` means; a ValueError about ``--max-memory`` for anything else.
 
     >>> parse_size("1GB"), parse_size("512MiB")
     (1000000000, 536870912)
@@ -106,7 +106,7 @@ def parse_size(text: str) -> int:
 
 
 def defaults_of(add_options: Callable[[argparse.ArgumentParser], None]) -> argparse.Namespace:
-    """The values that options have when none is given."""
+    """The values of all options when none of them is given; ``add_options`` adds them to a parser."""
     plain = argparse.ArgumentParser()
     add_options(plain)
     return plain.parse_args(["input", "-o", "output"])
@@ -130,7 +130,7 @@ def command_of(
 
 
 class Output(NamedTuple):
-    """Where a command speaks: sentences for people, or one JSON object for programs. Errors are not its business."""
+    """How a command speaks: in sentences for people, or with one JSON object for programs. Errors go another way."""
 
     quiet: bool = False
     json: bool = False
@@ -144,7 +144,7 @@ class Output(NamedTuple):
 
     @property
     def talks(self) -> bool:
-        """Whether there is somebody to read sentences, tables and progress bars."""
+        """Whether sentences, tables and progress bars are printed: neither ``--quiet`` nor ``--json`` was given."""
         return not (self.quiet or self.json)
 
     def say(self, text: str = "") -> None:
@@ -160,7 +160,7 @@ class Output(NamedTuple):
 
 
 def to_json(summary: Mapping[str, Any], indent: int | None = None) -> str:
-    """Standard JSON: NaN and infinity become null, bytes of a name that is not UTF-8 become escapes."""
+    """The summary as standard JSON: NaN and infinity become null, bytes that are not UTF-8 become escapes."""
     import json
 
     text = json.dumps(_finite(summary), ensure_ascii=False, allow_nan=False, indent=indent)
@@ -178,9 +178,9 @@ def _finite(value: Any) -> Any:
 
 
 def check_target(target: Path, force: bool, source: Path | None = None) -> None:
-    """Refuse to replace what exists, before any work; an empty folder is not a result.
+    """Refuse, before any work, a ``target`` that exists already; an empty folder may be filled.
 
-    With ``force``, results are replaced, but never what is read: a ``source`` inside the folder is refused.
+    With ``force``, results may be replaced, but never the input: a ``source`` inside the target is refused.
     """
     if not target.parent.is_dir():
         raise ValueError(f"The folder {str(target.parent)!r} does not exist. Make it first.")
@@ -198,8 +198,8 @@ def check_target(target: Path, force: bool, source: Path | None = None) -> None:
 def whole_folder(target: Path, *, force: bool) -> Iterator[Path]:
     """A folder under a temporary name beside ``target``, moved into place when the block ends well.
 
-    When it does not, nothing stays behind. With ``force``, files of the same names are replaced in a folder that is
-    there already, and other files in it are left alone.
+    After an error in the block nothing stays behind. With ``force``, the files go into a folder that exists already:
+    files of the same names are replaced, others are left alone.
     """
     check_target(target, force)
     if os.path.lexists(target) and not target.is_dir():
@@ -219,7 +219,7 @@ def whole_folder(target: Path, *, force: bool) -> Iterator[Path]:
 
 
 def remove(paths: Iterable[Path]) -> None:
-    """Remove files and folders, where they exist; of a link, not what it points to."""
+    """Remove those of the files and folders that exist. Of a link, only the link is removed."""
     for path in paths:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -228,7 +228,7 @@ def remove(paths: Iterable[Path]) -> None:
 
 
 def last_words(summary: Mapping[str, Any], target: Path, has_page: bool, speed: str = "") -> list[str]:
-    """The last lines that a command says: why it stopped, if before the gap was reached; its cost; where to look."""
+    """The last lines of a command: why it stopped, unless the gap was reached; time and memory; where to look."""
     seconds = summary["seconds"]
     split = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items() if name != "total")
     memory = f"at most {summary['peak_memory_bytes'] / 1e6:.0f} MB of memory"

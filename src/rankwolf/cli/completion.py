@@ -26,7 +26,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the script, made from the options that the commands have."""
+    """Print the script for ``arguments.shell``, made from the options that the commands have; returns 0."""
     from rankwolf.cli.main import build_parser, find_commands
 
     commands = commands_of(build_parser(find_commands()))
@@ -43,7 +43,7 @@ class Option(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command, what it is for, its options, and the words that it takes without one."""
+    """A command: ``help`` says what it is for, ``words`` are the values that its arguments without a name may have."""
 
     name: str
     help: str
@@ -52,7 +52,7 @@ class Command(NamedTuple):
 
 
 def commands_of(parser: argparse.ArgumentParser) -> list[Command]:
-    """The commands of a parser with their options."""
+    """The commands that ``parser`` has as subparsers, with their options, in its order."""
     actions = parser._actions  # argparse has no other way to ask
     subparsers = next(action for action in actions if isinstance(action, argparse._SubParsersAction))
     helps = {choice.dest: choice.help or "" for choice in subparsers._choices_actions}
@@ -74,7 +74,7 @@ def _command(name: str, words: str, parser: argparse.ArgumentParser) -> Command:
 
 
 def bash(commands: list[Command]) -> str:
-    """The script for bash, which completes names of files where nothing else is known."""
+    """The script for bash; where it knows no options or values, it completes names of files."""
     names = " ".join(command.name for command in commands)
     cases = "".join(_bash_case(command) for command in commands)
     return f"""# rankwolf: {HOW["bash"]}
@@ -116,12 +116,12 @@ def _bash_case(command: Command) -> str:
 
 
 def zsh(commands: list[Command]) -> str:
-    """The script for zsh: that for bash, which zsh can run."""
+    """The script for zsh: the one for bash, which zsh runs by ``bashcompinit``."""
     return f"# rankwolf: {HOW['zsh']}\nautoload -U +X bashcompinit && bashcompinit\n" + bash(commands)
 
 
 def fish(commands: list[Command]) -> str:
-    """The script for fish."""
+    """The script for fish: one ``complete`` line for each command and each option."""
     lines = [f"# rankwolf: {HOW['fish']}", "complete -c rankwolf -n __fish_use_subcommand -l version"]
     for command in commands:
         lines.append(

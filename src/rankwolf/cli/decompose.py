@@ -55,7 +55,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add all options, in groups; also to a parser that only knows their defaults."""
+    """Add all options, in groups; also called to make a parser from which only the defaults are read."""
     parser.add_argument(
         "input",
         metavar="INPUT",
@@ -204,7 +204,7 @@ def _add_writing(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read, solve, write; everything appears under its name when all of it is whole."""
+    """Read, solve and write; returns 0. Nothing appears in the output folder before everything is written."""
     to_pipe = str(arguments.output) == PIPE
     check_output(arguments)
     if arguments.report:
@@ -248,7 +248,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def check_output(arguments: argparse.Namespace) -> None:
-    """Refuse an output that cannot or must not be written, before any work."""
+    """Refuse, before any work, an output that must not be replaced, or that does not go with other options."""
     target: Path = arguments.output
     if str(target) == PIPE:
         for option in ("json", "report"):
@@ -280,12 +280,15 @@ def kind_of_parts(arguments: argparse.Namespace, matrix: LabelledMatrix) -> str:
 
 
 def _path(address: str) -> Path:
-    """The path in ``path::name``, where the name is that of an array or a sheet in the file."""
+    """The path in an address ``path::name``; the name is that of an array or a sheet in the file."""
     return Path(address.partition("::")[0])
 
 
 def read(arguments: argparse.Namespace, inputs: ExitStack) -> LabelledMatrix:
-    """The matrix, or a ValueError that says why not. What came by standard input is kept until ``inputs`` is closed."""
+    """The input as a matrix; a ValueError says why it cannot be read.
+
+    Standard input is kept in a temporary file until ``inputs`` is closed.
+    """
     from dataclasses import replace
 
     from rankwolf.files import Address, TableOptions, read_matrix
@@ -314,7 +317,7 @@ def read(arguments: argparse.Namespace, inputs: ExitStack) -> LabelledMatrix:
 
 
 def _named_by(column: str | None) -> str:
-    """A note about the column that was taken for names of rows without being told to."""
+    """A note that ``column`` was taken for the names of the rows, although no option said so."""
     which = column or "the first column, which has no heading"
     return f"The rows are named by {which} (--index takes another column, or none)."
 
@@ -325,7 +328,7 @@ def memory_limit(arguments: argparse.Namespace) -> int | None:
 
 
 def solve(source: Source, arguments: argparse.Namespace, bars: Bars) -> Decomposition:
-    """The decomposition of a matrix that is open already, as the options ask for."""
+    """The decomposition of ``source`` that the options ask for, without warnings: the summary has the doubts."""
     from rankwolf.api.decompose import decompose_quietly
 
     return decompose_quietly(
@@ -359,7 +362,7 @@ def earlier_result(arguments: argparse.Namespace) -> Decomposition | None:
 
 
 def parse_delta(text: str) -> float | str:
-    """The number that --delta is; a word as it is, which the library judges."""
+    """``--delta`` as a number; any other word is returned as it is, for the library to accept or refuse."""
     try:
         return float(text)
     except ValueError:

@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 
 PIPE = "-"
 LOW_RANK, OUTLIERS, RESULT = "low_rank", "outliers", "result.npz"
-# A spreadsheet takes the text of a cell that begins with one of these for a formula.
+# A cell whose text begins with one of these is a formula to a spreadsheet.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 class Clock:
-    """Measures the stages of a command: ``seconds`` by name."""
+    """Measures the stages of a command; ``seconds`` has the duration of each, by name."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self._last = time.perf_counter()
 
     def lap(self, name: str) -> None:
-        """Give the seconds since the last lap to the stage that ends now."""
+        """End the stage ``name``, which began at the last lap, or when the clock was made."""
         now = time.perf_counter()
         self.seconds[name], self._last = now - self._last, now
 
 
 class Solved(NamedTuple):
-    """What was read and found, on its way to be written; ``parts`` is ``fit``, or its refit."""
+    """The input and the results, for the functions that write them; ``parts`` is ``fit``, or its refit."""
 
     arguments: argparse.Namespace
     matrix: LabelledMatrix
@@ -101,8 +101,8 @@ def write_parts(
 ) -> set[str]:
     """Write both parts and the result; returns the names of the files of the parts.
 
-    A sparse matrix may have more rows and columns than anybody can write out: where the kind of file has a sparse
-    form, S is written in it and L as its factors.
+    A sparse matrix may be too large to be written out densely: where the kind of file has a sparse form, S is written
+    in that form and L as its factors.
     """
     from rankwolf.files import kind_named, write_factors, write_rows, write_sparse
 
@@ -130,7 +130,7 @@ def write_parts(
 
 
 def remove_stale(target: Path, written: set[str]) -> None:
-    """Remove what an earlier run left under names that this run did not use: the summary is no longer about it."""
+    """Remove tables and pages of an earlier run that this run did not overwrite: the new summary is not about them."""
     from rankwolf import files
 
     endings = {kind.endings[0] for kind in files.KINDS}
@@ -191,9 +191,9 @@ def summarize(solved: Solved) -> dict[str, Any]:
 
 
 def formulas(matrix: LabelledMatrix, kind: str) -> list[str]:
-    """A list of one sentence if a spreadsheet would run names in a text as formulas, else of none.
+    """A warning, in a list, if names in a csv or tsv file begin like formulas, which a spreadsheet might run.
 
-    The names are written as they are.
+    Otherwise the list is empty. The names are written unchanged.
     """
     if kind.removesuffix(".gz") not in ("csv", "tsv"):
         return []
@@ -215,7 +215,7 @@ def _is_number(text: str) -> bool:
 
 
 def page(solved: Solved, summary: dict[str, Any]) -> str:
-    """The text of report.html. One pass over the data counts what was observed, and S is computed once more."""
+    """The text of report.html. Cost: a pass over the data to count observed entries, and another one to compute S."""
     from rankwolf.data.columns import observed_counts
     from rankwolf.report.matrix_page import matrix_page
     from rankwolf.report.outliers import Cell, Outliers
@@ -244,7 +244,7 @@ def assumptions(notes: Sequence[str], keys: Sequence[str]) -> list[str]:
 
 
 def story(summary: dict[str, Any], target: Path, has_page: bool) -> list[str]:
-    """What happened, in a few lines; the place of the results is left out where they went to standard output."""
+    """The lines that are printed at the end; without the folder of the results where they went to standard output."""
     missing = 1.0 - summary["observed_fraction"]
     if summary["refit"]:
         found = f"{number_of(summary['nonzeros'], 'outlier')} beside noise of {summary['noise_scale']:.3g}"

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from rankwolf.result.decomposition import Decomposition, Record
     from rankwolf.video.scene import Rendered
 
-# The height of the waves in gray levels: above the least contrast of an object, so that no threshold would do.
+# The height of the waves in gray levels. It is above the contrast of the faintest objects, so that no threshold on
+# |frame − background| can tell the two apart.
 WAVES = 25.0
 SCENE, PICTURE, PAGE, RESULT, SUMMARY = "scene.mkv", "demo.png", "report.html", "result.npz", "summary.json"
 
@@ -67,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def render(arguments: argparse.Namespace, output: Output) -> Rendered:
-    """The scene with its truth."""
+    """The frames of the scene that the options ask for, with their true backgrounds and masks."""
     from rankwolf.video.scene import Scene
 
     scene = Scene(n_frames=arguments.frames, seed=arguments.seed, water=WAVES, person=True)
@@ -121,7 +122,7 @@ def separate_scene(video: Rendered, folder: Path, target: Path, output: Output) 
 
 
 class Table:
-    """An observer of the separation that prints the table of iterations."""
+    """An observer of the separation that prints the solver's table of iterations, if ``talks``."""
 
     def __init__(self, talks: bool) -> None:
         from rankwolf.run.callbacks import LogTable
@@ -152,7 +153,7 @@ def write_scene(video: Rendered, path: Path) -> None:
 
 
 def score_masks(video: Rendered, masks: list[Any]) -> dict[str, float]:
-    """Precision, recall, F-measure and the counts of pixels, over all frames."""
+    """Precision, recall, F-measure and the counts of pixels of ``masks`` against the truth, over all frames."""
     from rankwolf.video.scoring import Score, score_frame
 
     return sum(map(score_frame, masks, video.masks), start=Score()).as_dict()
@@ -178,7 +179,7 @@ def compare(video: Rendered, fit: Decomposition) -> dict[str, float]:
 
 
 def draw(video: Rendered, fit: Decomposition, masks: list[Any], path: Path) -> None:
-    """Four moments, one row each: observed, background L, foreground S, mask."""
+    """Write a picture of four moments to ``path``, one row each: observed, background L, foreground S, mask."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -195,7 +196,7 @@ def draw(video: Rendered, fit: Decomposition, masks: list[Any], path: Path) -> N
     axes = figure.subplots(len(moments), 4, squeeze=False)
     for row, moment in zip(axes, moments, strict=True):
         background = fit.low_rank[moment].reshape(height, width)
-        # S of a video is not kept: its store of frames is closed by now.
+        # The fit of a video cannot compute S any more, because its store of frames is closed.
         foreground = soft_threshold(video.frames[moment] - background, fit.lambdas[1])
         row[0].imshow(video.frames[moment], cmap="gray", vmin=0, vmax=255)
         row[1].imshow(background, cmap="gray", vmin=0, vmax=255)

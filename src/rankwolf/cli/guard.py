@@ -2,9 +2,9 @@
 
 Files from strangers are parsed by HDF5, FFmpeg, Arrow and other libraries in C, and a damaged one may end the process
 by SIGSEGV, SIGBUS or SIGABRT, which no ``except`` can catch. So the command runs in a child that is forked before
-anything heavy is imported: some 20 ms and 6 MB (``python -m benchmarks guard_cost``). The parent does nothing but wait,
-hand on signals, and, where the child was ended by a signal of its own making, say so and remove what it had begun.
-Help and the version read no file, and are given without a child.
+anything heavy is imported: some 20 ms and 6 MB (``python -m benchmarks guard_cost``). The parent waits and hands on
+signals. Where the child ends badly, the parent removes its unfinished files, and reports a crash. Help and the version
+read no file, and are printed without a child.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ PARENT_DEATH = 1  # PR_SET_PDEATHSIG of Linux's prctl
 def guarded_main(argv: Sequence[str] | None = None) -> int:
     """Run :func:`rankwolf.cli.main.main` in a child process; returns its exit code, or 2 where it crashed.
 
-    A signal is answered at any time. While the child is being made, it waits. Before the command has set its own
-    handlers, it ends the child, and the parent says what happened.
+    A signal is answered at any time. One that comes while the child is being made is held back until then. One that
+    comes before the child has set its own handlers ends the child, and the parent reports it.
     """
     words = sys.argv[1:] if argv is None else argv
     if READS_NOTHING & set(words) and "--" not in words:
@@ -43,7 +43,7 @@ def guarded_main(argv: Sequence[str] | None = None) -> int:
         with suppress(ProcessLookupError):
             os.kill(child, number)
 
-    # nohup, and shells for what runs in the background, have some of them ignored.
+    # A signal that is ignored stays so: nohup and shells set that for commands in the background.
     heard = [number for number in HANDED_ON if signal.getsignal(number) is not signal.SIG_IGN]
     signal.pthread_sigmask(signal.SIG_BLOCK, heard)
     parent = os.getpid()
@@ -68,7 +68,10 @@ def guarded_main(argv: Sequence[str] | None = None) -> int:
 
 
 def _at_once(code: int) -> int:
-    """The exit code; or the end, where Python would first wait for a call of LAPACK that outlived ``--max-seconds``."""
+    """Return ``code``, unless calls of LAPACK have outlived ``--max-seconds``: then end the process at once.
+
+    At a usual end Python would wait for them.
+    """
     if some_go_on():
         sys.stdout.flush()
         sys.stderr.flush()
@@ -77,7 +80,10 @@ def _at_once(code: int) -> int:
 
 
 def _silence_libraries() -> None:
-    """Let only this package write to stderr: no warnings of NumPy, no words of C libraries about a stranger's file."""
+    """Let only this package write to stderr: not NumPy's warnings, and not C libraries about a stranger's file.
+
+    File descriptor 2 goes to /dev/null, and ``sys.stderr`` to a copy of the old descriptor.
+    """
     warnings.simplefilter("ignore")
     words = os.dup(2)
     with open(os.devnull, "wb") as nowhere:
@@ -86,7 +92,7 @@ def _silence_libraries() -> None:
 
 
 def _go_with(parent: int) -> None:
-    """Let the system end this process when its parent is killed, since nobody else would; on Linux only."""
+    """Have the kernel kill this process when its parent dies, since nobody else would. On Linux only."""
     if not sys.platform.startswith("linux"):
         return
     import ctypes
@@ -98,7 +104,7 @@ def _go_with(parent: int) -> None:
 
 
 def _arguments(argv: Sequence[str] | None) -> dict[str, Any]:
-    """The options that the child was called with, by name; none where they are not valid."""
+    """The options that the child was called with, by name; an empty dict where they are not valid."""
     with (
         open(os.devnull, "w") as nowhere,
         redirect_stdout(nowhere),
@@ -110,7 +116,7 @@ def _arguments(argv: Sequence[str] | None) -> dict[str, Any]:
 
 
 def _crashed(number: signal.Signals, arguments: dict[str, Any]) -> int:
-    if number in HANDED_ON:  # before there was anybody to answer it
+    if number in HANDED_ON:  # it came before the child had set its handlers
         code = INTERRUPTED if number is signal.SIGINT else TERMINATED
         return complain("interrupted" if code == INTERRUPTED else "terminated", code)
     name = f" over {str(arguments['input'])!r}" if "input" in arguments else ""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rankwolf.video.stream import Opened
 
 SAY_EVERY = 10.0
-# Seconds after which the state is saved again: what a power cut may lose.
+# The state is saved every so many seconds: a power cut loses no more than that.
 SAVE_EVERY = 600.0
 # Options of a separation without --live, which have no meaning with it.
 FOREIGN = (
@@ -54,7 +54,7 @@ def add_live_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check_live_options(arguments: argparse.Namespace, defaults: argparse.Namespace) -> None:
-    """Refuse options that would be ignored with ``--live``, or without it, and numbers that are too small."""
+    """Refuse options that have no meaning with ``--live``, or have one only with it, and numbers that are too small."""
     names = FOREIGN if arguments.live else ("raw", "warm_up", "absorb_after", "go_on")
     for name in names:
         if getattr(arguments, name) != getattr(defaults, name):
@@ -86,9 +86,9 @@ def separator_of(arguments: argparse.Namespace, rule: MaskRule, target: Path) ->
 
 
 def run_live(arguments: argparse.Namespace, rule: MaskRule) -> int:
-    """Separate until the stream ends, or a signal comes; returns 0.
+    """Separate until the stream ends, and return 0; or until a signal comes, which is raised again.
 
-    Videos and state are whole after both. A signal is raised again, and then there is no summary.
+    In both cases the videos and the state are whole; after a signal there is no summary.
     """
     from rankwolf.video.stream import STDIN, RawShape, Stream
 
@@ -107,7 +107,7 @@ def run_live(arguments: argparse.Namespace, rule: MaskRule) -> int:
             said += " An mp4 with its index at the end cannot be read from a pipe: give its name, or send mkv or ts."
         raise ValueError(said)
     target.mkdir(exist_ok=True)
-    if arguments.force:  # not before: a stream that does not begin replaces nothing
+    if arguments.force:  # only now, so that a stream without a first frame replaces nothing
         remove_stale(target)
     writer = Writer(target, opened)
     started, before = time.perf_counter(), separator.count
@@ -146,7 +146,10 @@ def run_live(arguments: argparse.Namespace, rule: MaskRule) -> int:
 
 
 class Writer:
-    """The background and the mask as videos that are readable up to their last frame, whatever ends them."""
+    """Writes the background and the mask as videos (Matroska) that can be played even where they were cut off.
+
+    ``moving`` is the sum, over frames, of the share of the picture that is in the mask.
+    """
 
     def __init__(self, target: Path, stream: Opened) -> None:
         self._target, self._stream = target, stream
@@ -154,7 +157,7 @@ class Writer:
         self.moving = 0.0
 
     def write(self, background: Any, mask: Any) -> None:
-        """Write one frame of each."""
+        """Write one frame of each video; the first call opens the files."""
         from rankwolf.video.writing import Shape, VideoSink
 
         if not self._sinks:
@@ -166,7 +169,7 @@ class Writer:
         self.moving += float(mask.mean())
 
     def close(self) -> None:
-        """Finish both files, after the last frame: the second also where the first cannot be."""
+        """Finish both files after the last frame, each even if the other one fails."""
         with ExitStack() as stack:
             for sink in self._sinks.values():
                 stack.callback(sink.close)

@@ -38,9 +38,9 @@ COMMANDS = ("demo", "separate", "decompose", "path", "score", "completion")
 
 DONE, BAD_INPUT, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 2, 130, 141, 143
 
-FOR_CLEANING = 1.0  # seconds after a signal
+FOR_CLEANING = 1.0  # seconds after a signal in which further signals are ignored
 
-# What argparse says where a word such as -999x follows an option, or other words of one.
+# What argparse says where it takes a value such as -999x for an option.
 TAKEN_FOR_AN_OPTION = re.compile(r"^argument \S+: expected .*argument|^unrecognized arguments: (.* )?-[^-]")
 
 CAUSED_BY_USERS = (ValueError, OSError, ModuleNotFoundError, MemoryError)
@@ -53,7 +53,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**{"allow_abbrev": False, **settings})
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong in one line and where help is; exit code 2."""
+        """Print one line, what is wrong and how to get help, and exit with code 2."""
         if message.endswith("required: INPUT"):
             message += " (options with several words, such as --drop, take all that follow: give INPUT first)"
         elif TAKEN_FOR_AN_OPTION.search(message):
@@ -62,18 +62,18 @@ class Parser(argparse.ArgumentParser):
 
 
 class Stopped(KeyboardInterrupt):
-    """SIGINT or SIGTERM: handled wherever Ctrl-C is.
+    """SIGINT or SIGTERM as an exception; code that handles Ctrl-C (KeyboardInterrupt) handles it too.
 
-    A class of its own, because ``python -m`` ends by SIGINT once a plain KeyboardInterrupt has passed an ``exec``.
+    It is a subclass because ``python -m`` ends by SIGINT once a plain KeyboardInterrupt has passed through an ``exec``.
     """
 
 
 class Signals:
-    """SIGINT and SIGTERM as :class:`Stopped` inside the block, so that nothing half-written stays behind.
+    """Inside the block, SIGINT and SIGTERM raise :class:`Stopped`, so that nothing half-written stays behind.
 
-    Python raises it wherever the main thread happens to be. In a finaliser it is lost: then the signal is sent again. A
-    library that is interrupted may turn it into an error of its own: ``received`` tells that it began with a signal.
-    Signals within a second after the first are ignored, which leaves time for cleaning.
+    Python raises it wherever the main thread happens to be. An exception in a finaliser is lost, so then the signal is
+    sent again. A library may turn the exception into an error of its own, so ``received`` keeps which signal came.
+    Signals within a second after the first are ignored, which leaves time for cleaning up.
     """
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class Signals:
         raise Stopped
 
     def _drop(self, lost: sys.UnraisableHookArgs) -> None:
-        """Called for what a finaliser raised: a lost :class:`Stopped` is sent again, later errors are ignored."""
+        """The ``sys.unraisablehook``: after a signal, a lost :class:`Stopped` is sent again, the rest is ignored."""
         if self.received is None:
             self._hook(lost)
         elif isinstance(lost.exc_value, Stopped):
@@ -118,7 +118,10 @@ class Signals:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code."""
+    """Run one command in this process; returns its exit code.
+
+    argparse ends by SystemExit, after ``--help`` and mistakes in usage. Errors that no user can cause are raised.
+    """
     with Signals() as signals:
         try:
             modules = find_commands()
@@ -164,7 +167,7 @@ def describe(error: Exception) -> str:
         package = (error.name or "").partition(".")[0]
         said = str(error)
         return one_line(str(missing(package)) if package in EXTRAS and "pip install" not in said else said)
-    # Not at the top: NumPy comes with it, and --help does not wait for that.
+    # Not at the top of the file: these import NumPy, and --help must not wait for that.
     from rankwolf.cli.words import complaint, in_options
     from rankwolf.ground.complaints import BadParameterError
 
@@ -179,7 +182,7 @@ def describe(error: Exception) -> str:
 
 
 def one_line(message: str) -> str:
-    """The message without line breaks, and without anything else that a terminal would obey."""
+    """The message without line breaks, and without other characters that control a terminal."""
     return printable(" ".join(message.split()))
 
 

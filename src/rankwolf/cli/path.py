@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def walk(arguments: argparse.Namespace, values: Any) -> Any:
-    """The :class:`rankwolf.api.path.Path` of what was read."""
+    """The :class:`rankwolf.api.path.Path` of the matrix ``values``, standardised first if the options ask for it."""
     from rankwolf.api.path import path
     from rankwolf.data.open import open_source
     from rankwolf.ground.complaints import check_threads
@@ -88,7 +88,7 @@ def walk(arguments: argparse.Namespace, values: Any) -> Any:
 
 
 def _draw(found: Any, target: Path) -> None:
-    """Write the plot of a path to ``target``, which appears when it is whole."""
+    """Write the plot of a path to ``target``, whole or not at all; the ending of its name says which kind of file."""
     import matplotlib
 
     from rankwolf.ground.whole import whole

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 PORTION = 2**20
-# What the first bytes of a file say about its kind; everything else is a text.
+# The first bytes of a file, and the ending of its kind. Zip files are told apart in ending_of; all others are text.
 FIRST_BYTES = (
     (b"\x93NUMPY", ".npy"),
     (b"PAR1", ".parquet"),
@@ -25,7 +25,7 @@ FIRST_BYTES = (
 
 @contextmanager
 def received() -> Iterator[Path]:
-    """Standard input as a file with the ending of its kind, which is there until the block ends."""
+    """Standard input copied into a temporary file with the ending of its kind, which is removed when the block ends."""
     if sys.stdin.isatty():
         raise ValueError(
             "Nothing comes in by standard input. Give a file, or: cat table.csv | rankwolf decompose -"
@@ -50,7 +50,7 @@ def ending_of(first: bytes) -> str:
 
 
 def text_output() -> IO[str]:
-    """Standard output for a table: in UTF-8, as in files."""
+    """Standard output, set to UTF-8 and to line ends as they are written, like the files."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="")
     return sys.stdout

@@ -47,7 +47,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add all options, in groups; also to a parser that only knows their defaults."""
+    """Add all options, in groups; also called to make a parser from which only the defaults are read."""
     parser.add_argument(
         "input",
         metavar="VIDEO_OR_FOLDER",
@@ -173,7 +173,10 @@ def _add_writing(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read, solve, write; everything appears under its name when all of it is whole."""
+    """Read, solve and write; returns 0. Nothing appears in the output folder before everything is written.
+
+    With ``--live`` results grow as frames come (:mod:`rankwolf.cli.live`).
+    """
     check_live_options(arguments, defaults_of(add_options))
     if arguments.live:
         return run_live(arguments, mask_rule_of(arguments))
@@ -299,7 +302,7 @@ def mask_rule_of(arguments: argparse.Namespace) -> MaskRule:
 
 
 def check_model_options(arguments: argparse.Namespace) -> None:
-    """Refuse options about what a model has decided already, and an output that would overwrite the model."""
+    """Refuse options that have no meaning with ``--model``, and an output folder that holds the model."""
     if arguments.mask is not None or arguments.sample is not None:
         raise ValueError("--model brings its own region of interest: --mask and --sample do not go with it.")
     if (arguments.method, arguments.tol, arguments.max_seconds) != ("auto", DEFAULT_TOL, None):
@@ -311,7 +314,7 @@ def check_model_options(arguments: argparse.Namespace) -> None:
 
 
 def story(summary: dict[str, Any], target: Path, has_page: bool) -> list[str]:
-    """What happened, in a few lines."""
+    """The lines that are printed at the end: what came out, and :func:`last_words`."""
     frames, share = number_of(summary["frames"], "frame"), f"{summary['moving_share']:.1%} in the mask"
     said = f"{frames} by the model, {share}."
     if "rank" in summary:

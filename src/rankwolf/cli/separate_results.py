@@ -18,7 +18,7 @@ BACKGROUND, MASK, STATE, SUMMARY, REPORT = (
 
 
 def next_part(path: Path) -> Path:
-    """This name, or the first of mask-2.mkv, mask-3.mkv, … that is not taken: going on does not overwrite."""
+    """``path``, or if it exists the first free one of mask-2.mkv, mask-3.mkv, …: ``--go-on`` overwrites nothing."""
     number, part = 1, path
     while part.exists():
         number += 1
@@ -27,7 +27,7 @@ def next_part(path: Path) -> Path:
 
 
 def remove_stale(target: Path, written: Iterable[str] = ()) -> None:
-    """Remove what an earlier run left under names that this run has not written: the summary is not about it."""
+    """Remove results of an earlier run that are not among ``written``: the new summary is not about them."""
     from rankwolf.video.separation import MASK_MODEL, NAMES, REGION, RESULT, STILL
     from rankwolf.video.writing import FORMATS
 

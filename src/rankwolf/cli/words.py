@@ -1,4 +1,4 @@
-"""What the library says about its parameters, in the words of the command line."""
+"""Messages of the library about its parameters, with the names of the options of the command line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from rankwolf.ground.complaints import BadParameterError
 
-# What a user types for a parameter; where it has no option, the library's own words stay.
+# The option for each parameter that has one; messages about other parameters stay as the library words them.
 OPTIONS = {"n_threads": "--threads", "rng": "--seed", "n_frames": "--frames"} | {
     name: "--" + name.replace("_", "-")
     for name in (
@@ -14,7 +14,7 @@ OPTIONS = {"n_threads": "--threads", "rng": "--seed", "n_frames": "--frames"} | 
         "noise radii rank start tol vote weight"
     ).split()
 }
-# Parameters whose names are no words of ordinary prose.
+# Only parameters whose names are no English words are replaced inside sentences.
 _PARAMETERS = re.compile(
     r"(?<![\w'-])(delta|deltas|lambdas|tol|max_iter|max_rank|max_seconds|n_threads|max_memory|checkpoint_every)"
     r"(?:=|(?!\w))"
@@ -22,7 +22,7 @@ _PARAMETERS = re.compile(
 
 
 def in_options(text: str) -> str:
-    """A sentence of the library in which the names of parameters are replaced by those of options.
+    """``text`` with the names of parameters replaced by those of the options.
 
     >>> in_options("Raise max_seconds or tol.")
     'Raise --max-seconds or --tol.'
@@ -32,7 +32,7 @@ def in_options(text: str) -> str:
 
 
 def complaint(error: BadParameterError) -> str:
-    """What an error says about a parameter, said of the option or the input that the user gave.
+    """The message of ``error``, with the option, or "The input", in the place of the parameter that it is about.
 
     >>> complaint(BadParameterError("n_threads", "decompose", "must be a whole number. Got 0.5 instead."))
     '--threads must be a whole number. Got 0.5 instead.'

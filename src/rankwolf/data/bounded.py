@@ -1,9 +1,9 @@
 """Entries that are far out of scale, shown to passes as the largest size that is still in scale.
 
 A cell of 1e12 in a table of ones, or a fill value that nobody marked as missing, is an outlier like any other: S takes
-it, and L does not feel how far out it is. But it would make up nearly all of the norm and of the objective, relative to
-which everything is judged. The solution does not change when such an entry is replaced by a smaller one, as long as
-that is beyond |L| + λ_S; S is computed from the entries as they are.
+it, and L does not depend on how far out it is. But it would make up nearly all of the norm and of the objective,
+relative to which gaps are judged. L does not change when such an entry is replaced by a smaller one, as long as that
+one is beyond |L| + λ_S. S is computed from the entries as they are.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Bounded(Around[S]):
         self.bound = bound
 
     def visit(self, sums: S, tile: Array, *rows: Array) -> None:
-        """Bound the tile; it is copied only where something is out of scale."""
+        """Show the bounded tile to the other task; it is copied only where an entry is out of scale."""
         self.task.visit(sums, bounded(tile, self.bound), *rows)
 
 
 def bounded(tile: Any, bound: float) -> Any:
-    """The tile, dense or sparse, with its entries clipped to ±``bound``."""
+    """The tile, dense or sparse, with its entries clipped to ±``bound``; the tile itself where none is beyond."""
     entries: Any = tile.data if isinstance(tile, scipy.sparse.csr_array) else tile
     if not np.any(np.abs(entries) > bound):
         return tile
@@ -43,7 +43,10 @@ def bounded(tile: Any, bound: float) -> Any:
 
 @dataclass
 class ScaleSums(Sums):
-    """The largest magnitude in scale; in each column, and in the worst row, the share that is out of scale."""
+    """The largest magnitude in scale; for each column, the counts of entries out of scale and of observed ones.
+
+    ``worst_row`` is the largest share of a row's observed entries that is out of scale.
+    """
 
     largest: float
     beyond: Array
@@ -51,19 +54,19 @@ class ScaleSums(Sums):
     worst_row: float
 
     def add(self, other: ScaleSums) -> None:
-        """Counts are added; of the other two the larger one is kept."""
+        """Add the counts; of ``largest`` and ``worst_row``, keep the larger one."""
         self.largest, self.worst_row = max(self.largest, other.largest), max(self.worst_row, other.worst_row)
         self.beyond, self.observed = self.beyond + other.beyond, self.observed + other.observed
 
     @property
     def is_strewn(self) -> bool:
-        """Whether what is out of scale is single cells: less than half of every row and column."""
+        """Whether entries out of scale are single cells: less than half of the entries of every row and column."""
         columns = float(np.max(self.beyond / np.maximum(self.observed, 1.0), initial=0.0))
         return max(columns, self.worst_row) < 0.5
 
 
 class FindScale(Task[ScaleSums]):
-    """Where entries beyond ``limit`` are, and the largest that is not."""
+    """Count the entries beyond ±``limit`` by row and column, and find the largest magnitude that is not beyond."""
 
     writes_rows = False
 

@@ -1,7 +1,7 @@
-"""A matrix in other units: (x − centre)/scale for each column of another source, wherever that is.
+"""A matrix in other units: (x − centre)/scale for each column of another source, wherever its data is.
 
-Where the numbers lie in memory they are changed once, so that passes cost what they did. Anywhere else they are changed
-tile by tile, on the way from the source to the task, on the workers of a cluster too: no copy of the matrix is made.
+Numbers in memory are changed once, so that passes cost no more than before. Anywhere else they are changed tile by
+tile, on the way from the source to the task, on the workers of a cluster too: no copy of the matrix is made.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from rankwolf.ground.low_rank import LowRank
 
 
 def centred(source: Source, centre: Array, scale: Array | None = None) -> Source:
-    """The source of (M − 1·centreᵀ)/scale, column by column; of a sparse matrix the stored entries are changed.
+    """The source of (M − 1·centreᵀ)/scale, column by column; of observed sparse entries only those are changed.
 
-    ``centre`` and ``scale`` have a number for each of the user's columns. Cost: a copy of the entries where they are
-    in memory, nothing elsewhere; no pass.
+    ``centre`` and ``scale`` have a number for each of the user's columns. Costs a copy of the entries where they are in
+    memory, nothing elsewhere, and no pass.
     """
     if scale is None and not centre.any():
         return source
@@ -40,7 +40,8 @@ def centred(source: Source, centre: Array, scale: Array | None = None) -> Source
 def in_units(tile: Any, centre: Array, scale: Array | None) -> Any:
     """(tile − centre)/scale of a dense or sparse tile.
 
-    Both are rows, with a number for each column of the tile, or columns, with a number for each of its rows.
+    ``centre`` and ``scale`` are both vectors, with a number for each column of the tile, or both matrices of one
+    column, with a number for each of its rows.
     """
     if is_sparse(tile):
         entries = tile.data - _at_entries(tile, centre)
@@ -52,13 +53,13 @@ def in_units(tile: Any, centre: Array, scale: Array | None) -> Any:
 
 
 def _at_entries(tile: Any, line: Array) -> Array:
-    """The number that belongs to each stored entry of a CSR tile."""
+    """For each stored entry of a CSR tile, the number of ``line`` that belongs to its column or row."""
     numbers: Array = line[tile.indices] if line.ndim == 1 else line[row_numbers(tile), 0]
     return numbers
 
 
 def _along(source: Source, *lines: Array | None) -> list[Any]:
-    """Numbers of the user's columns in the tiles' type, lying as ``source`` shows its tiles."""
+    """Each of ``lines``, numbers for the user's columns, in the tiles' type and laid as the tiles of ``source`` are."""
     turned = slice(None) if not source.transposed else (slice(None), None)
     return [None if line is None else line.astype(source.dtype)[turned] for line in lines]
 
@@ -66,8 +67,8 @@ def _along(source: Source, *lines: Array | None) -> list[Any]:
 class InUnits(Around[S]):
     """Another task, which is shown tiles in other units.
 
-    Where the tiles lie as the user's matrix does, the units (centre and scale) are rows and travel with the task. Where
-    they lie across, ``aligned`` of the units are row-aligned arrays, the last of ``rows``.
+    Where tiles are rows of the user's matrix, the ``units`` (centre and scale) are attributes of the task. Where they
+    are columns of it, the first ``aligned`` of the units are row-aligned arrays: the last ones of ``rows``.
     """
 
     def __init__(self, task: Task[S], units: list[Any], aligned: int) -> None:
@@ -84,7 +85,7 @@ class InUnits(Around[S]):
 class Centred(Source):
     """(x − centre)/scale for each column of another source; tiles are changed as they are shown.
 
-    One subtraction (and one division) an entry in each pass. Row-aligned arrays are those of the other source.
+    Each pass costs one subtraction (and one division) an entry more. Row-aligned arrays are those of the other source.
     """
 
     def __init__(self, source: Source, centre: Array, scale: Array | None = None) -> None:
@@ -121,7 +122,7 @@ class Centred(Source):
     def _changed(self, tile: Any, rows: slice) -> Any:
         """A tile of the other source, as the solver sees it, in the new units.
 
-        Where the matrix lies across, ``rows`` are the user's columns.
+        Where the solver sees the transpose, ``rows`` are the user's columns.
         """
         centre, scale = self._units
         if self.transposed:
@@ -129,7 +130,7 @@ class Centred(Source):
         return in_units(tile, centre, scale)
 
     def read_user(self, rows: slice | Array, columns: slice = slice(None)) -> Any:
-        """A part as the user counts, in the new units."""
+        """A part of the user's matrix, in the new units."""
         return self._in_user_units(self._source.read_user(rows, columns), columns)
 
     def user_parts(self) -> Iterator[tuple[slice, slice, Any]]:
@@ -173,7 +174,7 @@ class Centred(Source):
             self.bytes_read = self._source.bytes_read
 
     def allocate(self, width: int, dtype: Any = None) -> Any:
-        """Zeros beside the other source's data."""
+        """A new row-aligned array of zeros of the other source."""
         return self._source.allocate(width, dtype)
 
     def gather(self, rows: Any) -> Array:
@@ -205,5 +206,5 @@ class Centred(Source):
         return self._source.factors(low_rank)
 
     def as_user_sees(self, low_rank: LowRank) -> LowRank:
-        """Turned the user's way, and here in memory, also where the other source would leave U on its workers."""
+        """L as the user's matrix lies, with U in this process even where the other source would leave it on workers."""
         return super().as_user_sees(LowRank(self.gather(low_rank.u), low_rank.s, low_rank.vt))

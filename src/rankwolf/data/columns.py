@@ -1,4 +1,4 @@
-"""What is asked of the columns of any source: medians, a robust centre and spread, and sums along both sides."""
+"""Statistics of the columns of any source: medians, a robust centre and spread, and sums along rows and columns."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from rankwolf.data.tasks import Sums, Task
 from rankwolf.data.tiles import is_sparse, with_entries
 from rankwolf.ground.arrays import Array
 
-# Median of |x − median| of a standard normal x is 1/this.
+# The median of |x| for a standard normal x is 1 over this.
 SIGMAS_OF_MEDIAN_DEVIATION = 1.482602218505602
 # How many float64 copies of a block of columns are held while its medians are computed.
 COPIES = 4
 # Where the matrix is not in memory, medians of this many rows are enough as a first guess.
 MEDIAN_ROWS = 1000
-# Medians of this many are used as they are: their error is about a hundredth of the spread.
+# Medians of this many rows are good enough to be used as they are: their error is about a hundredth of the spread.
 SCALE_ROWS = 20_000
 
 
 def column_medians(source: Source) -> Array:
-    """The median of what was observed in each of the user's columns, 0 where nothing was, in the tiles' type.
+    """The median of the observed entries of each of the user's columns, 0 where there are none, in the tiles' type.
 
     Exact for a matrix in memory; anywhere else, from at most 1000 rows, spread evenly.
     """
@@ -40,9 +40,9 @@ def column_medians(source: Source) -> Array:
 def centre_and_scale(source: Source, most_bytes: int) -> tuple[Array, Array]:
     """The median of each of the user's columns and 1.48 times the median absolute deviation from it, in float64.
 
-    The latter is the standard deviation, if half of the column or more is normal. Where it is zero, the mean absolute
-    deviation; where that is zero too, 1. From all rows of a matrix in memory; anywhere else from at most 20,000, spread
-    evenly. About ``most_bytes`` bytes are held at a time.
+    The latter estimates the standard deviation of normal entries, and outliers hardly change it. Where it is zero, the
+    mean absolute deviation takes its place; where that is zero too, 1. From all rows of a matrix in memory; anywhere
+    else from at most 20,000, spread evenly. About ``most_bytes`` bytes are held at a time.
     """
     n = source.user_shape[1]
     centre, scale = np.zeros(n), np.ones(n)
@@ -53,7 +53,7 @@ def centre_and_scale(source: Source, most_bytes: int) -> tuple[Array, Array]:
 
 
 def _in_steps(columns: slice, rows: int, most_bytes: int) -> list[slice]:
-    """The same columns, fewer at a time: medians take copies."""
+    """The same columns in smaller slices, so that the copies which medians take fit into ``most_bytes``."""
     step = max(1, most_bytes // (2 * COPIES * 8 * max(1, rows)))
     return [slice(k, min(k + step, columns.stop)) for k in range(columns.start, columns.stop, step)]
 
@@ -63,9 +63,9 @@ def _within(part: slice, columns: slice) -> slice:
 
 
 def _as_lines(columns: Array) -> Array:
-    """Columns as rows of float64. What is not finite is NaN; a column without a number is zeros."""
+    """A copy with columns as rows, in float64; infinite entries become NaN, and lines without any number zeros."""
     lines = np.array(columns.T, np.float64, order="C")
-    lines[~np.isfinite(lines)] = np.nan  # an infinite entry stays one in the data, for the solver to refuse
+    lines[~np.isfinite(lines)] = np.nan  # only in this copy: check_source still refuses it in the data
     lines[np.isnan(lines).all(axis=1)] = 0.0
     return lines
 
@@ -81,14 +81,14 @@ def _centre_and_scale(columns: Array) -> tuple[Array, Array]:
 
 
 def _medians(lines: Array) -> Array:
-    """The median of each row, NaN left out; each has a number. NumPy's nanmedian is several times slower."""
+    """The median of the numbers of each row, which has at least one. NumPy's nanmedian is several times slower."""
     ascending = np.sort(lines, axis=1)  # NaN come last
     counts, numbers = np.count_nonzero(lines == lines, axis=1), np.arange(len(lines))
     return np.asarray((ascending[numbers, (counts - 1) // 2] + ascending[numbers, counts // 2]) / 2.0)
 
 
 def _medians_of_stored(rows: Any) -> Array:
-    """The median of the stored entries of each column of a CSR array. O(k log k) for k of them."""
+    """The median of the stored entries of each column of a CSR array, 0 without any. O(k log k) for k entries."""
     medians = np.zeros(rows.shape[1], rows.dtype)
     order = np.lexsort((rows.data, rows.indices))
     values, counts = rows.data[order], np.bincount(rows.indices, minlength=rows.shape[1])
@@ -100,15 +100,15 @@ def _medians_of_stored(rows: Any) -> Array:
 
 @dataclass
 class ColumnSums(Sums):
-    """Σ over the rows, for each column of the tiles."""
+    """For each column of the tiles, the sum over all rows."""
 
     columns: Array
 
 
 class SumBothWays(Task[ColumnSums]):
-    """Sums along rows and along columns of what ``measure(tile, *rows)`` gives, an array or a CSR array.
+    """Sums of ``measure(tile, *rows)``, an array or a CSR array of the tile's shape, along its rows and its columns.
 
-    Rows: those of ``measure``, and one column for what each row adds up to (overwritten).
+    Row-aligned arrays: those that ``measure`` takes, and last one of one column, which gets the sum of each row.
     """
 
     def __init__(self, measure: Callable[..., Any], width: int) -> None:
@@ -127,9 +127,9 @@ class SumBothWays(Task[ColumnSums]):
 
 
 def line_sums(source: Source, measure: Callable[..., Any], *rows: Any) -> tuple[Array, Array]:
-    """What ``measure(tile, *rows)`` gives, added up along each of the user's rows and columns. One pass.
+    """(row sums, column sums) of ``measure(tile, *rows)``, for the user's rows and columns. One pass.
 
-    On a cluster ``measure`` travels to the workers: a function of a module, or a partial of one.
+    ``measure`` is sent to the workers of a cluster, so it must be a function of a module, or a partial of one.
     """
     across = source.allocate(1, np.float64)
     columns = source.run(SumBothWays(measure, source.shape[1]), *rows, across).columns
@@ -138,7 +138,7 @@ def line_sums(source: Source, measure: Callable[..., Any], *rows: Any) -> tuple[
 
 
 def observed_counts(source: Source) -> tuple[Array, Array]:
-    """How many entries of each of the user's rows and of each column were observed, as whole numbers. One pass."""
+    """How many entries were observed in each of the user's rows, and in each of the user's columns. One pass."""
     in_rows, in_columns = line_sums(source, _is_observed)
     return in_rows.astype(np.int64), in_columns.astype(np.int64)
 

@@ -1,6 +1,6 @@
 """Tables in memory: which columns hold numbers, and the names that the results will have again.
 
-pandas, polars, xarray, pyarrow and torch are told by the modules of their classes: none of them is imported for it.
+Objects of pandas, polars, xarray, pyarrow and torch are recognised by the module of their class: nothing is imported.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad
 from rankwolf.ground.frames import Frame, PandasFrame, PolarsFrame, XarrayFrame
 
-# Columns that one complaint names.
+# Columns that one complaint names, at most.
 MOST_NAMED = 5
 SET_ASIDE = "Leave such columns out with columns='numeric', or make numbers of them."
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """The numbers of a table, as an array or what holds them, and its names."""
+    """The numbers of a table, as an array or what a DataArray holds (a dask.array, say), and its names."""
 
     values: Any
     frame: Frame
@@ -37,14 +37,14 @@ def library_of(X: Any) -> str:
 
 
 def is_frame(X: Any) -> bool:
-    """A pandas or polars data frame."""
+    """Whether ``X`` is a pandas or polars data frame."""
     return type(X).__name__ == "DataFrame" and library_of(X) in ("pandas", "polars")
 
 
 def labelled(X: Any, columns: Any = "all", where: str = "decompose") -> Labelled | None:
     """The numbers and the names of a pandas, polars or pyarrow table or an xarray.DataArray; None for anything else.
 
-    ``columns``: "all", which all have to hold numbers; "numeric": those that do; or names. A ValueError that names the
+    ``columns``: "all", of which each must hold numbers; "numeric", those that do; or names. A ValueError names chosen
     columns of dates, durations, words and other things that are no numbers.
     """
     X, frame = with_names(X, columns, where)
@@ -56,9 +56,9 @@ def labelled(X: Any, columns: Any = "all", where: str = "decompose") -> Labelled
 
 
 def with_names(X: Any, columns: Any = "all", where: str = "decompose") -> tuple[Any, Frame | None]:
-    """A data frame of the chosen columns, which hold numbers, or the array of a DataArray; and the names of either.
+    """(X, names): a data frame of the chosen columns, or the array of a DataArray, and its names.
 
-    Anything else as it is, and None.
+    Anything else is returned as it is, with None for the names.
     """
     X = _unpacked(X, where)
     if is_frame(X):
@@ -78,7 +78,7 @@ def with_names(X: Any, columns: Any = "all", where: str = "decompose") -> tuple[
 
 
 def chosen_columns(X: Any, columns: Any = "all", where: str = "decompose") -> Any:
-    """The frame with the columns that ``columns`` says, all of which hold numbers; the same frame where it is whole."""
+    """The frame of the chosen columns, ``X`` itself where these are all; an error where one holds no numbers."""
     names, wrong = list(X.columns), _wrong_pandas if library_of(X) == "pandas" else _wrong_polars
     kept = list(range(len(names)))
     if isinstance(columns, str) and columns == "numeric":
@@ -98,7 +98,7 @@ def chosen_columns(X: Any, columns: Any = "all", where: str = "decompose") -> An
 
 
 def tensor_on_cpu(X: Any, where: str = "decompose") -> Any:
-    """The array of a torch tensor on the CPU, without a copy but for bfloat16; anything else as it is."""
+    """The array of a torch tensor on the CPU, without a copy except for bfloat16; anything else as it is."""
     if (library_of(X), type(X).__name__) not in (("torch", "Tensor"), ("torch", "Parameter")):
         return X
     if X.device.type != "cpu":
@@ -125,7 +125,7 @@ def _unpacked(X: Any, where: str) -> Any:
 
 
 def _found(names: Sequence[Any], wanted: Any, where: str) -> list[int]:
-    """The numbers of columns, in the order in which they were named."""
+    """The positions of the columns that ``wanted`` names, in its order; an error for a name that is not there."""
     rule = "'all', 'numeric', or a list of names"
     if isinstance(wanted, str | bytes):
         raise bad("columns", rule, repr(wanted), where)
@@ -142,7 +142,7 @@ def _found(names: Sequence[Any], wanted: Any, where: str) -> list[int]:
 
 
 def _named(X: Any, wrong: Any, numbers: Sequence[int]) -> str:
-    """The columns that hold no numbers, with what they hold: empty where there are none."""
+    """Words about those of the columns that hold no numbers, and what they hold; empty where all hold numbers."""
     found = [
         f"{what} in column {X.columns[number]!r}"
         for number in numbers
@@ -153,7 +153,7 @@ def _named(X: Any, wrong: Any, numbers: Sequence[int]) -> str:
 
 
 def _wrong_pandas(X: Any, number: int) -> str | None:
-    """What a column holds that is no number; None where all is well."""
+    """Words for what a column holds that is no number; None where it holds numbers alone."""
     pandas = sys.modules["pandas"]
     dtype = X.dtypes.iloc[number]
     if pandas.api.types.is_numeric_dtype(dtype):
@@ -171,7 +171,7 @@ def _is_missing(pandas: Any, item: Any) -> bool:
 
 
 def _worded(kind: str) -> str:
-    """The name of a type, in everyday words where there are such."""
+    """The name of a type, with an everyday word for it where there is one."""
     words = {
         "timedelta": "durations",
         "duration": "durations",

@@ -1,4 +1,4 @@
-"""A matrix in memory: any real dtype, either memory order, an optional mask; never a float copy of the whole."""
+"""A matrix in memory: any real dtype, either memory order, an optional mask; passes make no float copy of all of it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class InMemory(Source):
         self._turn()
 
     def _turn(self) -> None:
-        """Views that lie as the solver sees the matrix."""
+        """Make views of data and mask that lie as the solver sees the matrix."""
         data, observed = self._user_data, self._user_observed
         self._data = data.T if self.transposed else data
         self._observed = observed.T if self.transposed and observed is not None else observed
@@ -52,7 +52,7 @@ class InMemory(Source):
         self._turn()
 
     def read(self, start: int, stop: int) -> Array:
-        """A tile of the long side."""
+        """Rows ``start`` to ``stop`` as the solver sees them; a view where ``make_tile`` can give one."""
         observed = None if self._observed is None else self._observed[start:stop]
         return make_tile(self._data[start:stop], observed, self.dtype)
 
@@ -62,7 +62,7 @@ class InMemory(Source):
         return make_tile(self._user_data[rows, columns], observed, self.dtype)
 
     def changed(self, change: Callable[[Array], Array]) -> InMemory:
-        """The source of ``change(M)``, M lying as the solver sees it. One copy, so that passes cost what they did."""
+        """The source of ``change(M)``, M lying as the solver sees it. One copy; passes cost no more than before."""
         made = change(self._data)
         return InMemory(
             made.T if self.transposed else made, self._user_observed, self.n_threads, self.transposed

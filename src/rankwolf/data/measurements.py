@@ -1,4 +1,4 @@
-"""b and the operator that measured it: to the solvers for measurements what a Source is to the entry-wise ones."""
+"""b and the operator that measured it: the data of solvers for measurements, as a Source is that of entry-wise ones."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ from rankwolf.sensing import checks
 from rankwolf.sensing.base import Products, Sensing
 
 SINGLE = (np.dtype(np.float32), np.dtype(np.complex64))
-# The ℓ1 norm needs Re(A*y) entry by entry, so the dense matrix is there in any case; a product with it is as fast as
-# one by an operator's structure as long as p is above an eighth of mn (measured for masks, cosines and Fourier).
+# An operator's structure is used for products with A*y only if p is at most one in so many of mn. The ℓ1 norm needs
+# every entry of A*y, so the dense matrix is there in any case, and with more measurements a product with it is as fast
+# (measured for masks, cosines and Fourier).
 SPARSE_COST = 8
 
 
 class Measurements:
-    """b = A[M], M real or complex. ``passes`` counts products with A and with A* once the checks are done.
+    """b = A[M], M real or complex. ``passes`` counts products with A and with A*, apart from those of the checks.
 
-    Here is the one place where a complex operator meets a real unknown: with Re⟨·, ·⟩ as the inner product of
+    This is the one place where a complex operator meets a real unknown: with Re⟨·, ·⟩ as the inner product of
     measurements, the adjoint of A on real matrices is Re(A*y), and every formula of the paper holds as it stands.
 
-    ``dtype`` is that of L and S; ``real`` says that it has no imaginary part. None: complex where the operator says so
-    or where b has imaginary parts that a real operator cannot have made of a real matrix, and otherwise real, with a
-    warning where b calls for complex numbers.
+    ``dtype`` is the type of L and S; ``real`` says that it is not complex. With ``dtype=None`` it is complex where the
+    operator says so (``complex_unknown``), or where A is real and b has imaginary parts. Otherwise it is real, with a
+    warning where real matrices explain too little of b.
     """
 
     kind: ClassVar[str] = "measurements"
@@ -74,22 +75,22 @@ class Measurements:
                 self.norm = checks.estimate_norm(sensing, self.real) if known is None else known
 
     def _share_of(self, max_memory: int | None) -> int | None:
-        """The bytes of ``max_memory`` that a method may keep arrays in: three matrices are for A, A* and the proof."""
+        """Bytes for a method's arrays: ``max_memory`` less what is held now and 3 matrices for A, A* and a proof."""
         if max_memory is None:
             return None
         matrix = self.shape[0] * self.shape[1] * self.dtype.itemsize
         return max(max_memory - resident_memory() - 3 * matrix - SMALL_THINGS, 0)
 
     def allocate(self, width: int, dtype: Any = None) -> Array:
-        """An array of m rows of zeros, in memory or, where a limit on it says so, in a file."""
+        """A new array of m rows of zeros, in memory or, where it does not fit the limit, in a file."""
         return self.workspace.zeros((self.shape[0], width), self.dtype if dtype is None else dtype)
 
     def gather(self, rows: Array) -> Array:
-        """What :meth:`allocate` gave, for a checkpoint."""
+        """The array itself: what a source may have to fetch is here already."""
         return rows
 
     def spread(self, array: Array) -> Array:
-        """A plain array in the place that :meth:`allocate` would give it, when a run is resumed."""
+        """A copy of a plain array, in memory or in a file as :meth:`allocate` decides, when a run is resumed."""
         rows = self.allocate(array.shape[1], array.dtype)
         rows[:] = array
         return rows
@@ -113,7 +114,7 @@ class Measurements:
         return self.sensing.adjoint_on(values, self.real).astype(self.dtype, copy=False)
 
     def products(self, values: Array, dense: Array) -> Products:
-        """Products with A*y = ``dense`` and its adjoint, through the operator's structure where that pays."""
+        """Products with A*y, which is ``dense``, and with its adjoint; by the operator's structure where that pays."""
         structured = None
         if self.real and self.sensing.size * SPARSE_COST <= dense.size:
             structured = self.sensing.adjoint_products(values)
@@ -121,7 +122,7 @@ class Measurements:
 
     @computed_once
     def row_bound(self) -> Array | float:
-        """d with AA* ≼ diag(d)."""
+        """d with AA* ≼ diag(d), p numbers or one for all: the operator's own bound, or else ‖A‖²."""
         known = self.sensing.row_bound(self.real)
         return self.norm**2 if known is None else known
 
@@ -136,7 +137,7 @@ class Measurements:
         return min(1.0, self.b.size / (self.shape[0] * self.shape[1]))
 
     def fingerprint(self) -> str:
-        """Of b, and of what A makes of a random matrix: tells other measurements from these."""
+        """A hash of b, the shape, the type and ‖A[X]‖ for a random X, to tell these measurements from others."""
         probe = checks.random_matrix(np.random.default_rng(0), self.shape, self.real)
         image = float(np.linalg.norm(self.sensing.apply(probe)))
         digest = hashlib.sha256(repr((self.shape, str(self.dtype), f"{image:.6g}")).encode())
@@ -145,13 +146,13 @@ class Measurements:
 
     @contextmanager
     def one_blas_thread(self) -> Iterator[None]:
-        """Around the loop: one thread for BLAS, all that the run may use for Fourier transforms."""
+        """A context for the loop, with one thread for BLAS and ``n_threads`` for Fourier transforms."""
         with one_blas_thread(), scipy.fft.set_workers(self.n_threads):
             yield
 
 
 def _dtype_of_parts(b: Array, sensing: Sensing, dtype: Any) -> np.dtype[Any]:
-    """What was asked for, or what the operator and b call for."""
+    """The type of L and S: ``dtype``, if it is given and allowed, or else the one that the operator and b call for."""
     only_complex = sensing.dtype.kind != "c" and np.iscomplexobj(b) and bool(np.any(b.imag))
     if dtype is None:
         return np.dtype(np.complex128 if sensing.complex_unknown or only_complex else np.float64)

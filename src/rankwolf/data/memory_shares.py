@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from rankwolf.ground.machine import available_memory, resident_memory
 
-# A proof by factorisation takes an n × n matrix, and is made for at most so many columns; for more where it is
-# affordable (rankwolf.run.certificate).
+# A proof by factorisation takes an n × n matrix. Up to this n it is always made, beyond only where it is affordable
+# (rankwolf.run.certificate).
 EXACT_COLUMNS = 4096
-# What Python objects, tiles under way and small arrays take beside what is counted.
+# Bytes for what is not counted: Python objects, tiles that are being worked on, small arrays.
 SMALL_THINGS = 64 * 2**20
-# One part in so many is for reading.
+# One part in so many of the free memory is for reading.
 READING_SHARE = 4
 
 
@@ -25,11 +25,11 @@ class MemoryShares:
 
     @classmethod
     def of(cls, max_memory: int | None, columns: int, itemsize: int, n_threads: int) -> MemoryShares:
-        """The shares of ``max_memory`` bytes for the whole process; None stands for what is free now.
+        """The shares, if the whole process may take ``max_memory`` bytes; None: what it holds and what is free now.
 
         What the process holds already and the matrices of a proof are taken off first. Of the rest, one part in
         ``READING_SHARE`` is for reading and a third for row-aligned arrays. What remains is for work on pieces of
-        them: L is orthogonalised in float64 at the end.
+        these: L is orthogonalised in float64 at the end.
         """
         side = min(columns, EXACT_COLUMNS)
         proof = side * side * (8 + itemsize * n_threads)

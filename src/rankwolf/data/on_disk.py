@@ -1,12 +1,13 @@
 """A matrix on disk: slabs of it are read ahead by a thread or two, once per pass, and cut into tiles.
 
 A *slab* is some lines of the longer side, whole chunks of the storage, in the stored type: uint8 stays uint8 until it
-is a tile. Which tiles there are and in which groups their sums are added depends on the matrix and its chunks alone;
-how long slabs are, how many are read ahead and how many threads work is what ``max_memory`` decides. So the limit
-changes the speed and not the result.
+is a tile. The matrix and its chunks alone decide which tiles there are and in which groups their sums are added (sums
+of tasks with large ones apart, which have one group for each thread). ``max_memory`` decides how long slabs are, how
+many are read ahead and how many threads work. So it changes the speed of a pass, and its result at most in rounding.
 
-Where the chunks lie across (one frame per chunk, and all frames of a few pixels are wanted), a slab would take every
-chunk apart again and again. Then the matrix is turned once, into a file without a name in TMPDIR.
+Where the chunks lie across (one frame per chunk, and all frames of a few pixels are wanted), each slab would have to
+decode every chunk. Then the matrix is turned once, into a file without a name in TMPDIR, or in the folder that the
+storage names (``Stored.scratch``).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Slab = tuple[Array, Array | None]
 class OnDisk(Source):
     """A :class:`~rankwolf.data.stored.Stored` matrix, with an optional mask that may be stored as well.
 
-    Memory: ``(1 + ahead)·n_threads`` slabs, of which each thread is cutting one into tiles.
+    Memory: ``(1 + ahead)·n_threads`` slabs; each thread cuts one of them into tiles while others are read.
     """
 
     def __init__(
@@ -66,11 +67,11 @@ class OnDisk(Source):
 
     @property
     def plan(self) -> ReadingPlan:
-        """How passes read the matrix."""
+        """Size and number of the slabs in which passes read the matrix."""
         return self._layout.plan
 
     def prepare(self) -> None:
-        """Decide how to read, and turn the matrix where it lies across."""
+        """Plan how to read, and make the turned copy where chunks lie across."""
         _ = self._layout
 
     def read(self, start: int, stop: int) -> Array:
@@ -78,14 +79,14 @@ class OnDisk(Source):
         return self._tile(self._read_slab(start, stop))
 
     def read_user(self, rows: slice | Array, columns: slice = slice(None)) -> Array:
-        """A part from where the user has it: frames are cheap where they are chunks."""
+        """A part, read from the user's storage and not from a turned copy: a frame is cheap where frames are chunks."""
         parts = (self._user_data, self._user_observed)
         data, observed = (None if part is None else _part(part, rows, columns) for part in parts)
         assert data is not None
         return make_tile(data, observed, self.dtype)
 
     def user_columns(self, most_rows: int, most_bytes: int) -> Iterator[tuple[slice, Array]]:
-        """Some columns at a time, with none of the matrix read twice; in the stored type where there is no mask."""
+        """As in :meth:`Source.user_columns`; nothing is read twice, and without a mask entries have the stored type."""
         n = self.user_shape[1]
         data, step = _by_columns(self._user_data, most_rows, most_bytes)
         observed = None
@@ -100,7 +101,7 @@ class OnDisk(Source):
             yield columns, entries
 
     def read_runs(self, runs: list[tuple[int, int]]) -> Iterator[Array]:
-        """Chunk by chunk: one that holds several runs is decoded once."""
+        """The tile of each run. Whole chunks are read, and chunks that hold several runs are decoded once."""
         grain, first, last = self.plan.grain, 0, 0
         slab: Slab = (np.empty((0, 0)), None)
         for start, stop in runs:
@@ -110,7 +111,7 @@ class OnDisk(Source):
             yield self._own_tile(slab, start - first, stop - first)
 
     def groups(self, depth: int, count: int) -> list[list[tuple[int, int]]]:
-        """The same groups as in memory, their ends moved to the next end of a chunk."""
+        """The same groups as in memory, but each begins at the nearest beginning of a chunk."""
         groups, grain = super().groups(depth, count), self.plan.grain
         if grain == 1:
             return groups
@@ -122,7 +123,7 @@ class OnDisk(Source):
         ]
 
     def stream(self, tiles: list[tuple[int, int]]) -> Generator[Array, None, None]:
-        """Tiles out of slabs that are read ahead. A tile at the end of one slab goes on in the next."""
+        """Tiles cut out of slabs that are read ahead. A tile that crosses slabs is put together from their pieces."""
         with closing(self._read_ahead(tiles[0][0], tiles[-1][1])) as slabs:
             first, last, slab = next(slabs)
             for start, stop in tiles:
@@ -135,7 +136,7 @@ class OnDisk(Source):
                 yield pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
     def user_parts(self) -> Iterator[tuple[slice, slice, Array]]:
-        """Slabs, or equal parts of them; columns of the user's matrix where its rows are the shorter side."""
+        """(rows, columns, tile) of slabs, or of equal parts of them: whole columns where the user's matrix is wide."""
         rows, columns = self.shape
         step = _divisor(self.plan.lines, max(1, PART_ENTRIES // columns))
         everything = slice(0, columns)
@@ -153,14 +154,14 @@ class OnDisk(Source):
             self.rest()
 
     def rest(self) -> None:
-        """End the threads that wait for work, those of the readers too."""
+        """End the threads that are waiting for work, those that read too."""
         super().rest()
         reader = vars(self).pop("_reader", None)
         if reader is not None:
             reader.shutdown(wait=False)
 
     def _read_ahead(self, start: int, stop: int) -> Generator[tuple[int, int, Slab], None, None]:
-        """(first line, last line, slab) one after the other; the reader is always ``ahead`` slabs further."""
+        """(first line, end, slab) of one slab after the other; meanwhile the reader reads the next ``ahead`` slabs."""
         pending: deque[tuple[int, int, Future[Slab]]] = deque()
         try:
             for first in range(start, stop, self.plan.lines):
@@ -192,7 +193,7 @@ class OnDisk(Source):
 
     @computed_once
     def _reader(self) -> ThreadPoolExecutor:
-        # One for most: a disk is read in order, HDF5 has one lock, and Zarr has threads of its own.
+        # Mostly one thread: a disk is read in order, HDF5 has one lock, and Zarr has threads of its own.
         readers = self._layout.data.readers if self._layout.observed is None else 1
         return ThreadPoolExecutor(readers, thread_name_prefix="rankwolf-reader")
 
@@ -221,7 +222,10 @@ def _part(stored: Stored, rows: slice | Array, columns: slice) -> Array:
 
 
 def _by_columns(data: Stored, most_rows: int, most_bytes: int) -> tuple[Stored, int]:
-    """A matrix of at most ``most_rows`` rows, and how many of its columns to read at a time: nothing is read twice."""
+    """(matrix, step): ``data``, or at most ``most_rows`` rows of it, and how many columns of it to read at a time.
+
+    Where columns of ``data`` cannot be read without reading chunks twice, the matrix is a copy in a scratch file.
+    """
     m, n = data.shape
     if m > most_rows:
         numbers = np.linspace(0, m - 1, most_rows).astype(int)
@@ -248,7 +252,10 @@ def _with_step(data: Stored, grain: int, most_bytes: int) -> tuple[Stored, int]:
 
 
 def open_stored(X: Any, request: Request) -> OnDisk | None:
-    """A matrix or a mask on the disk, see :func:`rankwolf.data.storage_kinds.as_stored`; the other may be in memory."""
+    """The source of a matrix and a mask of which at least one is on the disk; None where neither is.
+
+    :func:`rankwolf.data.storage_kinds.as_stored` says what counts as on the disk.
+    """
     data, mask = as_stored(X), as_stored(request.observed)
     if data is None and mask is None:
         return None

@@ -1,4 +1,4 @@
-"""The one door: whatever a user hands in, as a source, checked before any work."""
+"""The one door: whatever a user hands in becomes a source here, and is checked before any work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ Opener = Callable[[Any, Request], Source | None]
 # takes whatever NumPy makes an array of. A new kind of data is one more line here.
 STAYS_WHERE_IT_IS: tuple[Opener, ...] = (open_dask, open_stored)
 COMES_INTO_MEMORY: tuple[Opener, ...] = (open_sparse, open_array)
-# Largest entries whose fourth powers float64 can hold: the oracle squares products with GᵀG.
+# Between these the largest magnitude of the data must lie, so that its fourth power is within float64's range: the
+# oracle squares products with GᵀG.
 SCALE = (1e-60, 1e60)
 
 
@@ -32,10 +33,11 @@ def open_source(
     where: str = "decompose",
     columns: Any = "all",
 ) -> Source:
-    """Whatever ``X`` is, as a source; a source is given back as it is. The arguments are those of ``decompose``.
+    """The source of ``X``, or ``X`` itself if it is a source. The arguments are those of ``decompose``.
 
-    Nothing is copied but a sparse matrix that is not in sorted rows, and no entry is looked at:
-    :func:`check_source` does that. A ValueError that names ``where`` for what is no matrix of real numbers.
+    An array is not copied; a sparse matrix is where it must be turned, sorted or converted, and so is a table where its
+    columns are not one array yet. Whether the entries are finite and in scale is left to :func:`check_source`. Raises a
+    ValueError that names the function ``where``, if ``X`` is no matrix of real numbers.
     """
     if isinstance(X, Source):
         return X
@@ -54,10 +56,10 @@ def stays_where_it_is(X: Any) -> bool:
 
 
 def check_source(source: Source, where: str = "decompose") -> Source:
-    """The same source, when its entries are finite, of a sensible scale, and not all missing; else a ValueError.
+    """The same source, if its entries are finite, of a sensible scale, and not all missing; else a ValueError.
 
-    One pass, unless the summary of the data is known already. The source is prepared for more of them, and the type of
-    its tiles is settled.
+    One pass, unless the summary of the data is known already. Afterwards the source is prepared for passes, and the
+    type of its tiles is settled.
     """
     source.prepare()
     summary = source.summary

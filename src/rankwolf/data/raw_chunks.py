@@ -1,8 +1,8 @@
 """Zarr arrays that are not compressed and lie on a local disk: their chunks are read as the files that they are.
 
-Zarr's own way to such a chunk makes two copies of it and passes through an event loop, which costs more processor time
-than the passes of a solver have left. Here each chunk goes from the file into its place in the block, into memory that
-has been used before.
+Zarr itself makes two copies of such a chunk and reads it through an event loop, which takes more processor time than
+the passes of a solver leave over. Here each chunk goes from its file straight into its place in the block, in memory
+that has been used before.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from rankwolf.data.stored import Dataset
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.machine import free_memory, mapped_memory
 
-# What O_DIRECT wants addresses, places and lengths to be multiples of, on any disk.
+# With O_DIRECT, addresses, positions in the file and lengths must be multiples of this, on any disk.
 SECTOR = 4096
-# Blocks of one chunk are at the disk's best from here on, and need no copy.
+# From this size on, a line of chunks is read at the disk's full speed by itself, and needs no copy.
 LONG_CHUNK = 2**20
-# Memory that is kept for the next block.
+# Bytes of memory, at most, that are kept for the next blocks.
 KEPT_BYTES = 64 * 2**20
-# Of format 3 and of format 2.
+# The names of the metadata file in Zarr's formats 3 and 2.
 METADATA = ("zarr.json", ".zarray")
-# What a system answers that does not know O_DIRECT, or not for memory that starts where this does.
+# Errors of a system that does not support O_DIRECT, or not for memory at this address.
 _UNKNOWN = (errno.EINVAL, errno.EOPNOTSUPP)
 
 
 class Buffers:
-    """Memory that is used again when no array refers to it any more: new pages cost as much as reading into them."""
+    """Memory that is used again once no array refers to it: getting new pages takes as long as reading into them."""
 
     def __init__(self) -> None:
         self._free: deque[mmap.mmap] = deque()
@@ -45,7 +45,7 @@ class Buffers:
         self._lock = threading.RLock()
 
     def take(self, size: int) -> Array:
-        """Bytes at the start of a page, a whole number of sectors, at least ``size``."""
+        """An array of at least ``size`` bytes, a whole number of sectors, that starts at a page."""
         size = -(-max(1, size) // SECTOR) * SECTOR
         with self._lock:
             memory = next((memory for memory in list(self._free) if len(memory) == size), None)
@@ -70,10 +70,11 @@ class Buffers:
 class RawChunks(Dataset):
     """A Zarr array whose chunk files are read as they are.
 
-    ``direct``: read past the system's cache, which does not help where the matrix is larger than the cache.
+    ``direct``: read past the system's cache; by default where the matrix is larger than the free memory, because the
+    cache does not help then.
     """
 
-    readers = 2  # one file after the other keeps a disk waiting
+    readers = 2  # with one reader, the disk would wait between two files
 
     def __init__(self, array: Any, direct: bool | None = None) -> None:
         super().__init__(array)
@@ -81,7 +82,7 @@ class RawChunks(Dataset):
             array.metadata.zarr_format == 3
         ):  # its codec states the byte order, which is_raw has found to be this machine's
             self.dtype = self.dtype.newbyteorder("=")
-        # Absolute: the store stays where it is when the process goes elsewhere.
+        # Absolute, so that it holds when the process changes its folder.
         self._folder, self._key = (
             Path(array.store.root).absolute() / array.path,
             array.metadata.encode_chunk_key,
@@ -94,7 +95,7 @@ class RawChunks(Dataset):
         self.overhead = self._chunk_bytes / (self.grain(0) * self.grain(1) * self.dtype.itemsize)
 
     def best_bytes(self, axis: int) -> int:
-        """The bytes of one line of chunks where that can be read into a block without a copy."""
+        """The bytes of one line of chunks, where it is long and is read without a copy; else the usual portion."""
         straight = axis == 1 or self._chunk[1] >= self.shape[1]
         lines = self._chunk[axis] * self.shape[1 - axis] * self.dtype.itemsize
         return lines if straight and lines >= LONG_CHUNK else super().best_bytes(axis)
@@ -116,13 +117,13 @@ class RawChunks(Dataset):
         return block
 
     def _array(self, shape: tuple[int, int]) -> tuple[Array, Array]:
-        """Memory for an array, some bytes more than needed, and that array."""
+        """(memory, array): bytes of which the first are the array; there may be some more than it needs."""
         size = shape[0] * shape[1] * self.dtype.itemsize
         memory = self._buffers.take(size)
         return memory, memory[:size].view(self.dtype).reshape(shape)
 
     def _read_chunk(self, i: int, j: int, buffer: Array, chunk: Array) -> None:
-        """One chunk into ``chunk``, which is where ``buffer`` starts; what is not stored is the fill value."""
+        """Read a chunk into ``chunk``, the first bytes of ``buffer``; a chunk without a file gets the fill value."""
         try:
             _read_file(self._folder / self._key((i, j)), buffer, self._chunk_bytes, self._direct)
         except FileNotFoundError:
@@ -146,7 +147,7 @@ def is_raw(array: Any) -> bool:
 
 
 def _read_file(path: Path, buffer: Array, size: int, direct: bool) -> None:
-    """A file of ``size`` bytes to the start of ``buffer``."""
+    """Read a file of ``size`` bytes into the first bytes of ``buffer``; an OSError where it has another size."""
     if direct and _read_direct(path, buffer, size):
         return
     with path.open("rb", buffering=0) as file:
@@ -162,7 +163,7 @@ def _read_file(path: Path, buffer: Array, size: int, direct: bool) -> None:
 
 
 def _read_direct(path: Path, buffer: Array, size: int) -> bool:
-    """The same past the system's cache; False where the system cannot do that."""
+    """The same past the system's cache; False, and to be read in the usual way, where that did not work."""
     room = -(-size // SECTOR) * SECTOR
     flag = getattr(os, "O_DIRECT", 0)
     if not flag or buffer.size < room:

@@ -9,15 +9,15 @@ from rankwolf.data.memory_shares import READING_SHARE, MemoryShares
 from rankwolf.data.stored import Stored, turned_copy
 from rankwolf.ground.complaints import bad
 
-# What reading takes at least where the limit is not firm, beside the lines that a turned copy is made of.
+# Bytes for reading, at least, where the limit is not firm; one line of chunks that lies across comes on top.
 LEAST_READING = 16 * 2**20
-# Chunks along the longer side, at least, for them to be shared out among threads.
+# With fewer chunks than this along the longer side, threads cannot share them evenly.
 FEWEST_GRAINS = 8
 
 
 @dataclass(frozen=True)
 class ReadingPlan:
-    """Slabs of ``lines`` lines, a multiple of ``grain``, of which each of ``n_threads`` threads is ``ahead`` ahead."""
+    """Slabs of ``lines`` lines, a multiple of ``grain``; for each of ``n_threads`` threads ``ahead`` are read ahead."""
 
     lines: int
     grain: int
@@ -27,7 +27,7 @@ class ReadingPlan:
 
 @dataclass(frozen=True)
 class Layout:
-    """The matrix and its mask so that lines of the longer side are cheap to read, and how they are read."""
+    """The matrix and its mask, as stored or turned, such that lines of the longer side are cheap to read; the plan."""
 
     data: Stored
     observed: Stored | None
@@ -38,10 +38,9 @@ class Layout:
 def lay_out(
     data: Stored, observed: Stored | None, axis: int, n_threads: int, itemsize: int, max_memory: int | None
 ) -> Layout:
-    """How lines along ``axis`` are read within ``max_memory``: as they are stored, or turned where chunks lie across.
+    """How lines along ``axis`` are read within ``max_memory`` bytes; where chunks lie across, turned copies are made.
 
-    ``itemsize``: bytes of a number in a tile. A ValueError that says how much memory is enough where there is too
-    little.
+    ``itemsize``: bytes of a number in a tile. Where there is too little memory, a ValueError says how much is enough.
     """
     columns = data.shape[1 - axis]
     shares = MemoryShares.of(max_memory, columns, itemsize, n_threads)
@@ -61,7 +60,10 @@ def lay_out(
 def _plan(
     data: Stored, observed: Stored | None, axis: int, n_threads: int, most_bytes: int
 ) -> ReadingPlan | None:
-    """Slabs of whole chunks that fit ``most_bytes``, with fewer threads where they must; None where none do."""
+    """A plan of slabs that fit ``most_bytes``, with fewer threads where necessary; None where no slab fits.
+
+    None, too, where there are too few chunks along ``axis`` to share among threads.
+    """
     parts = [data] if observed is None else [data, observed]
     rows, grain = data.shape[axis], max(part.grain(axis) for part in parts)
     if grain > 1 and FEWEST_GRAINS * grain > rows:  # too few to share out among threads
@@ -74,7 +76,7 @@ def _plan(
         grains = min(int(share / (grain * held_bytes)), max(1, int(best_bytes / (grain * line_bytes))))
         if grains:
             lines = grain * grains
-            # Whole powers of two where nothing else counts: parts of a slab are then of one size.
+            # A power of two where there are no chunks: a slab is then cut into parts of one size.
             return ReadingPlan(2 ** (lines.bit_length() - 1) if grain == 1 else lines, grain, ahead, threads)
     return None
 
@@ -94,7 +96,7 @@ def _turned(
 
 
 def _bytes_across(part: Stored, axis: int) -> float:
-    """The bytes of memory that it takes to turn a line of chunks that lies across."""
+    """The bytes of memory that turning one line of chunks takes, which lies across ``axis``."""
     return (2.0 + part.overhead) * float(part.grain(1 - axis) * part.shape[axis] * part.dtype.itemsize)
 
 

@@ -1,10 +1,10 @@
 """Stored matrices in other processes: where they are, and how they are opened again there.
 
 A result that is pickled carries the place of its data, not the data. Where the file cannot be opened, L and all numbers
-of the result are there all the same, and asking for S says what is missing.
+of the result are there all the same, and asking for S raises an error that names the file.
 
 The classes of :mod:`rankwolf.data.stored` name the functions below in their pickles, and the functions make objects of
-these classes: each module needs the other, and this one imports it when it is called.
+those classes: each module needs the other, so the functions here import that one when they are called.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def place_in_file(array: np.memmap[Any, Any], mapped: mmap.mmap) -> InFile | Non
 
 
 def place_of(dataset: Any) -> InStore | None:
-    """Where an HDF5 dataset or a Zarr array is, in a file or a folder; None for one that is somewhere else.
+    """Where an HDF5 dataset or a Zarr array is, in a local file or folder; None for one that is anywhere else.
 
     The path is absolute, so that it holds when the process changes its folder.
     """
@@ -60,10 +60,10 @@ def place_of(dataset: Any) -> InStore | None:
 
 
 def anchored(array: Any) -> Any:
-    """A Zarr array whose place does not depend on where the process is.
+    """The same Zarr array with an absolute path.
 
-    With a relative path, all chunks would be missing after a change of the folder, and missing chunks are read as
-    zeros without a word.
+    With a relative one, all chunks would be missing once the process has changed its folder, and Zarr reads missing
+    chunks as the fill value without a warning.
     """
     place = place_of(array)
     if place is None or Path(array.store.root).is_absolute():
@@ -99,5 +99,5 @@ def open_again(kind: Any, place: InStore, shape: tuple[int, ...], dtype: Any) ->
         if tuple(dataset.shape) != tuple(shape):
             raise ValueError(f"its shape is {tuple(dataset.shape)} by now and was {tuple(shape)}")
         return kind(dataset)
-    except Exception as error:  # libraries fail over files that are not there in ways of their own
+    except Exception as error:  # each library has its own errors for files that are not there
         return Absent(shape, dtype, f"{place.path}: {error}")

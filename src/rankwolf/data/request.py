@@ -1,4 +1,4 @@
-"""What is asked of a source beside the matrix itself, and the checks that all kinds of input share."""
+"""What a user says about a matrix beside the matrix itself, and the checks that all kinds of input share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad
 
-# For the name of a file that is a table.
+# The remedy where a user gives the name of a file that is a table.
 READ_TABLE = "Give the table itself, as pandas.read_csv, read_excel and the like read it."
 
 
@@ -28,7 +28,7 @@ class Request:
     where: str = "decompose"
 
     def check_matrix(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        """Refuse what is no matrix of real numbers."""
+        """Raise unless this is the shape and type of a matrix of real numbers, with at least one entry."""
         if dtype.kind not in "biuf":
             raise bad("X", "an array of real numbers", f"dtype {dtype}", self.where)
         if len(shape) != 2:
@@ -39,7 +39,7 @@ class Request:
             raise bad("X", "of at least one row and one column", f"shape {shape}", self.where)
 
     def check_mask(self, mask: Any, shape: tuple[int, ...]) -> None:
-        """Refuse a mask, in memory or anywhere else, that is not boolean or not of the matrix's shape."""
+        """Raise unless ``mask``, in memory or anywhere else, is boolean and of the matrix's shape."""
         if mask.dtype != np.bool_:
             remedy = "True marks an observed entry."
             raise bad("observed", "a boolean array", f"dtype {mask.dtype}", self.where, remedy)

@@ -31,17 +31,20 @@ class RowArrays:
         return self.workspace.zeros((self.shape[0], width), self.dtype if dtype is None else dtype)
 
     def gather(self, rows: Any) -> Array:
-        """What :meth:`allocate` gave, as a plain array: a checkpoint saves it."""
+        """A row-aligned array as a plain one in this process, for a checkpoint, say."""
         return np.asarray(rows)
 
     def spread(self, array: Array) -> Any:
-        """A row-aligned array with the numbers of a plain one: the other way round."""
+        """A new row-aligned array with the numbers of a plain one: the inverse of :meth:`gather`."""
         rows = self.allocate(array.shape[1], array.dtype)
         rows[...] = array
         return rows
 
     def map(self, function: Callable[..., Array], *rows: Any) -> Any:
-        """A new row-aligned array whose rows are ``function`` of the same rows of the others; no pass."""
+        """A new row-aligned array whose rows are ``function`` of the same rows of ``rows``; no pass.
+
+        ``function`` may get a few rows at a time, and must accept none.
+        """
         if not self.workspace.is_limited:
             return function(*rows)
         kind = function(*(array[:0] for array in rows))
@@ -61,13 +64,13 @@ class RowArrays:
         return np.arange(self.shape[0])[:, None]
 
     def low_rank(self, left: Any, right: Array) -> LowRank:
-        """The singular value decomposition of left·rightᵀ, ``left`` being row-aligned; ``u`` is, too. O((m + n)·r²)."""
+        """The singular value decomposition of left·rightᵀ; ``left`` and ``u`` are row-aligned. O((m + n)·r²)."""
         if not self.workspace.is_limited:
             return LowRank.from_factors(left, right)
         return LowRank.from_factors(left, right, self.workspace.zeros, self.workspace.give_back)
 
     def leading(self, low_rank: LowRank, count: int) -> LowRank:
-        """The ``count`` strongest directions of an L whose ``u`` is row-aligned; of an array without a copy."""
+        """L with its ``count`` largest singular values alone, ``u`` row-aligned; no copy where ``u`` is an array."""
         left: Any = low_rank.u
         if count >= low_rank.rank:
             return low_rank
@@ -76,7 +79,7 @@ class RowArrays:
         return LowRank(self.map(partial(_columns, count), left), low_rank.s[:count], low_rank.vt[:count])
 
     def factors(self, low_rank: LowRank) -> tuple[Any, Array]:
-        """(U, V) with L = U Vᵀ as tasks take them: U row-aligned, both in the tiles' type.
+        """(U, V) with L = U Vᵀ, as tasks take them: U row-aligned, both in the tiles' type, ‖U‖² = ‖V‖² = ‖L‖_*.
 
         ``low_rank`` lies as the solver sees the matrix, see :meth:`rankwolf.data.source.Source.as_solver_sees`.
         """

@@ -1,6 +1,6 @@
 """Scratch files: files without a name for what does not fit the memory.
 
-A file without a name is gone with the process, whatever ends that, so nothing is left behind.
+A file without a name is gone when the process ends, in whatever way, so nothing is left behind.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import IO
 
 
 def unnamed_file(folder: Path | None, size: int | None, purpose: str) -> IO[bytes]:
-    """A new file in ``folder`` (None: TMPDIR) with room for ``size`` bytes; ``purpose`` is for the complaint.
+    """A new file in ``folder`` (None: TMPDIR) with room for ``size`` bytes; an error names its ``purpose``.
 
-    The room is reserved where the file system can do that, because a memory map of a file that the disk has no room
-    for dies of SIGBUS instead of raising.
+    The room is reserved where the file system can do that: writing to a memory map for which the disk has no room ends
+    the process by SIGBUS instead of raising.
     """
     place = Path(tempfile.gettempdir()) if folder is None else folder
     file = tempfile.TemporaryFile(dir=place, prefix=".rankwolf-")  # noqa: SIM115
@@ -42,7 +42,7 @@ def mapped_file(size: int, purpose: str, folder: Path | None = None) -> mmap.mma
 
 
 def give_back(mapped: mmap.mmap, start: int, stop: int) -> None:
-    """Pages of a shared map leave this process's memory; what was written to them stays in the file."""
+    """Take bytes ``start`` to ``stop`` of a shared map out of the process's memory; their contents stay in the file."""
     first = start - start % mmap.PAGESIZE
     with suppress(ValueError, OSError, AttributeError):  # not Linux, or closed by now
         mapped.madvise(mmap.MADV_DONTNEED, first, min(stop, len(mapped)) - first)

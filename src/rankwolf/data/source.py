@@ -1,13 +1,14 @@
 """The one contract for data: a source reads tiles, and runs passes over them.
 
 A *pass* shows every tile once to a :class:`~rankwolf.data.tasks.Task`, together with the same rows of row-aligned
-arrays (:mod:`rankwolf.data.row_arrays`), which the task may overwrite, and adds up what the task collects. The order in
-which sums are added is fixed by the tiles alone, so the result does not depend on which thread was faster.
+arrays (:mod:`rankwolf.data.row_arrays`), which the task may overwrite, and adds up the sums that the task collects.
+They are added in the order of the tiles, so the result does not depend on which thread was faster.
 
-Sources run passes over the longer side of the matrix where the storage leaves the choice. ``transposed`` says that the
-solver sees the transpose; what has ``user`` in its name counts rows and columns as the user does.
+The rows that a solver sees are the longer side of the matrix where the storage leaves the choice. ``transposed`` says
+that the solver sees the transpose of the user's matrix; methods with ``user`` in their names count rows and columns as
+the user does.
 
-Opening a source reads nothing: what the first pass needs done once is :meth:`Source.prepare`.
+Opening a source reads nothing. What must be done once before the first pass is done by :meth:`Source.prepare`.
 """
 
 from __future__ import annotations
@@ -39,18 +40,21 @@ from rankwolf.ground.once import computed_once
 
 # A tile and its clipped copy should stay in a core's own cache (1 to 2 MB on current machines).
 TILE_BYTES = 1024 * 1024
-# Where each tile is converted it is one more array to keep, so that small matrices have smaller tiles. Large ones have
-# larger tiles: the threads wait for each other less.
+# The least and the most bytes of a tile that is converted; in between, the matrix makes so many tiles. The numbers as
+# they were stored take cache, too, so that tiles of small matrices are smaller. With the larger tiles of large
+# matrices, threads wait for each other less.
 CONVERTED_TILE_BYTES, CONVERTED_TILES = (3 * TILE_BYTES // 4, 2 * TILE_BYTES), 128
 # Consecutive rows in each run of a sample.
 RUN = 8
 # Entries of a part, and of a block of whole rows, when the matrix is read as the user gave it: 8 and 32 MB of float64.
 PART_ENTRIES, BLOCK_ENTRIES = 2**20, 2**22
-# How many short runs of rows a fingerprint looks at.
+# Runs of rows that a fingerprint looks at.
 FINGERPRINT_RUNS = 16
-# Fixed, so that the order of additions does not depend on the number of threads.
+# Groups of tiles with sums of their own. Their number is fixed, so that the order of additions does not depend on the
+# number of threads; only tasks with large sums have one group for each thread.
 GROUPS = 32
-# Rows that are spread over a matrix which is not in memory: at most so many bytes of them, but not fewer than these.
+# A sample of rows, spread over a matrix that is not in memory: at most so many bytes as float64, but at least so many
+# rows.
 SAMPLE_BYTES, LEAST_ROWS = 2**27, 51
 # Outside this range squares of float32 numbers over- or underflow.
 SAFE_SINGLE = (1e-15, 1e15)
@@ -60,10 +64,10 @@ class Source(RowArrays, ABC):
     """Where the matrix lives. Subclasses say how tiles are read; running passes is the same for all of them.
 
     ``stored`` is the type of the numbers as they are stored; tiles are float32 where that holds them all, else float64.
-    ``sparse``: the tiles are CSR arrays of the observed entries. Only tasks that work through
-    :func:`rankwolf.passes.clip_tile` can visit them, and a solver says so in ``takes``. ``in_memory``: reading
-    costs next to nothing. ``converts``: tiles are made, not shown as they lie. ``bound``: entries beyond it are shown
-    to passes as that large (:mod:`rankwolf.data.bounded`). ``frame``: the table that it came in as, for its names.
+    ``sparse``: the tiles are CSR arrays of the observed entries. Not every task can visit those; a solver whose tasks
+    can has ``"sparse entries"`` in ``takes``. ``in_memory``: reading costs next to nothing. ``converts``: a tile is an
+    array of its own, not a view of the data. ``bound``: entries beyond ±``bound`` are shown to tasks as ±``bound``
+    (:mod:`rankwolf.data.bounded`). ``frame``: the names of rows and columns, where the data was a table.
     """
 
     kind: str = "entries"
@@ -81,7 +85,7 @@ class Source(RowArrays, ABC):
         self._equip()
 
     def _equip(self) -> None:
-        """Make what belongs to one process: a source that was pickled gets its own."""
+        """Make what belongs to one process and is not pickled; called for a new source and for an unpickled one."""
         self._stop = threading.Event()
 
     # Attributes that stay behind when a source is pickled: threads, locks, and what passes make of the data.
@@ -106,17 +110,17 @@ class Source(RowArrays, ABC):
         """
 
     def prepare(self) -> None:
-        """Do what passes need done once, if it is not done yet: load blocks, turn what lies across."""
+        """Do what must be done once before passes, unless it is done: load blocks, turn a matrix that lies across."""
 
     # ------------------------------------------------------------ as the user sees it
 
     @property
     def user_shape(self) -> tuple[int, int]:
-        """(m, n) as the user counts."""
+        """(m, n) of the user's matrix."""
         return self.shape[::-1] if self.transposed else self.shape
 
     def as_user_sees(self, low_rank: LowRank) -> LowRank:
-        """An L that lies as the solver sees the matrix, turned to lie as the user does, with the user's labels."""
+        """An L that lies as the solver sees the matrix, turned to lie as the user's matrix does, with its names."""
         return (low_rank.T if self.transposed else low_rank).labelled(self.frame)
 
     def as_solver_sees(self, low_rank: LowRank) -> LowRank:
@@ -124,19 +128,19 @@ class Source(RowArrays, ABC):
         return low_rank.T if self.transposed else low_rank
 
     def read_user_rows(self, start: int, stop: int) -> Array:
-        """Rows of the matrix as the user gave it, as a dense array with NaN for missing."""
+        """Rows ``start`` to ``stop`` of the user's matrix, as a dense array with NaN for what is missing."""
         tile = self.read_user(slice(start, stop))
         return dense_with_nan(tile) if is_sparse(tile) else np.asarray(tile)
 
     def user_blocks(self) -> Iterator[Any]:
-        """Tiles of whole rows from top to bottom. A sparse matrix is one tile: only stored entries take memory."""
+        """Tiles of whole rows of the user's matrix, from top to bottom; of a sparse matrix, one tile with all of it."""
         m, n = self.user_shape
         step = m if self.sparse else max(1, BLOCK_ENTRIES // n)
         for start in range(0, m, step):
             yield self.read_user(slice(start, min(start + step, m)))
 
     def user_parts(self) -> Iterator[tuple[slice, slice, Any]]:
-        """(rows, columns, tile) of parts that together are the matrix, in the order of its storage, equally large."""
+        """(rows, columns, tile) of about equally large parts that cover the user's matrix, in the order of storage."""
         m, n = self.user_shape
         step = max(1, PART_ENTRIES // n)
         for start in range(0, m, step):
@@ -144,10 +148,10 @@ class Source(RowArrays, ABC):
             yield rows, slice(0, n), self.read_user(rows)
 
     def user_columns(self, most_rows: int, most_bytes: int) -> Iterator[tuple[slice, Array]]:
-        """(columns, entries) from left to right, dense with NaN, some columns at a time: for medians.
+        """(columns, entries) of blocks of the user's columns, from left to right, dense with NaN: for medians.
 
-        From all rows in memory; elsewhere from at most ``most_rows`` rows, spread evenly. A block has about
-        ``most_bytes`` bytes where the storage leaves the choice.
+        Entries are those of all rows where the matrix is in memory; elsewhere, of at most ``most_rows`` rows, spread
+        evenly. A block has about ``most_bytes`` bytes where the storage leaves the choice.
         """
         m, n = self.user_shape
         if not self.in_memory:
@@ -169,17 +173,17 @@ class Source(RowArrays, ABC):
     # ------------------------------------------------------------ a few tiles, without a pass
 
     def read_runs(self, runs: list[tuple[int, int]]) -> Iterator[Any]:
-        """Tiles at a few places, in ascending order; no pass."""
+        """The tile of each (start, stop) of ``runs``, which ascend; this does not count as a pass."""
         return (self.read(start, stop) for start, stop in runs)
 
     def sample(self, count: int, rng: np.random.Generator) -> Array:
-        """``count`` rows or a few less, in short runs at random places, as one tall tile."""
+        """About ``count`` rows, in runs of ``RUN`` at random places, as one array, within ±``bound``."""
         starts = np.sort(rng.choice(self.shape[0] // RUN, max(1, count // RUN), replace=False)) * RUN
         rows = np.vstack(list(self.read_runs([(start, start + RUN) for start in starts.tolist()])))
         return rows if self.bound == inf else np.clip(rows, -self.bound, self.bound)
 
     def fingerprint(self) -> str:
-        """A hash of the shape, the type and rows at a few places: tells other data from this, without a pass."""
+        """A hash of the shape and of tiles at a few places, to tell this data from other data without a pass."""
         digest = hashlib.sha256(repr((self.shape, self.transposed, self.sparse)).encode())
         starts = np.unique(np.linspace(0, max(self.shape[0] - RUN, 0), FINGERPRINT_RUNS).astype(int))
         runs = [(start, min(start + RUN, self.shape[0])) for start in starts.tolist()]
@@ -192,7 +196,7 @@ class Source(RowArrays, ABC):
     # ------------------------------------------------------------ passes
 
     def tile_rows(self, depth: int = 0) -> int:
-        """How many rows make a tile of a pass whose task has this depth."""
+        """How many rows a tile has, for a task of this ``depth``."""
         row_bytes = max(1, self.shape[1]) * self.dtype.itemsize
         return int(max(8, 2 * depth, min(self._tile_bytes() // row_bytes, self.shape[0])))
 
@@ -203,19 +207,19 @@ class Source(RowArrays, ABC):
         return min(max(self.shape[0] * self.shape[1] * self.dtype.itemsize // CONVERTED_TILES, least), most)
 
     def tiles(self, depth: int = 0) -> list[tuple[int, int]]:
-        """The row ranges of a pass."""
+        """(start, stop) of the rows of each tile of a pass."""
         rows, step = self.shape[0], self.tile_rows(depth)
         return [(start, min(start + step, rows)) for start in range(0, rows, step)]
 
     def groups(self, depth: int, count: int) -> list[list[tuple[int, int]]]:
-        """The tiles of a pass in at most ``count`` groups of neighbours, each of which has its own sums."""
+        """The tiles of a pass in at most ``count`` groups of neighbours; each group has sums of its own."""
         tiles = self.tiles(depth)
         count = min(count, len(tiles))
         bounds = [len(tiles) * k // count for k in range(count + 1)] if count else [0]
         return [tiles[a:b] for a, b in pairwise(bounds)]
 
     def stream(self, tiles: list[tuple[int, int]]) -> Generator[Array, None, None]:
-        """The tiles of a pass, or of a part of it, in their order; a place to read ahead."""
+        """Read these tiles of a pass, in their order; a subclass may read ahead here."""
         for start, stop in tiles:
             yield self.read(start, stop)
 
@@ -233,7 +237,7 @@ class Source(RowArrays, ABC):
         return task.start() if total is None else total
 
     def in_scale(self, task: Task[S]) -> Task[S]:
-        """The task, shown nothing beyond ``bound``, unless it wants to see everything as it is."""
+        """The task, to which entries beyond ±``bound`` are shown as ±``bound``; the task itself if it ``sees_all``."""
         return task if self.bound == inf or task.sees_all else Bounded(task, self.bound)
 
     def set_bound(self, bound: float) -> None:
@@ -242,7 +246,7 @@ class Source(RowArrays, ABC):
         vars(self).pop("summary", None)
 
     def take_over(self, summary: Summary) -> None:
-        """Use the summary that an earlier run made of the same data: a file need not be read for it."""
+        """Use the summary that an earlier run made of the same data, which saves the first pass."""
         self.bound, vars(self)["summary"] = summary.bound, summary
 
     def _groups(self, task: Task[S], rows: tuple[Array, ...]) -> Iterator[S]:
@@ -251,7 +255,7 @@ class Source(RowArrays, ABC):
         else:
             parts = self.groups(task.depth, GROUPS)
 
-        # A task that writes nothing can be given up between two tiles.
+        # A task that writes no rows can be given up between two tiles when the time is up.
         limit = Deadline(None) if task.writes_rows else current()
 
         def visit(part: list[tuple[int, int]]) -> S:
@@ -287,9 +291,9 @@ class Source(RowArrays, ABC):
 
     @contextmanager
     def one_blas_thread(self) -> Iterator[None]:
-        """A context for work on tiles and between passes, in which BLAS keeps to one thread.
+        """A context for passes and the work between them, in which BLAS keeps to one thread.
 
-        At its end the source's own threads go home: a result that is kept keeps its source.
+        At its end the source ends its own threads, because a result keeps its source, perhaps for long.
         """
         try:
             with one_blas_thread():
@@ -307,7 +311,7 @@ class Source(RowArrays, ABC):
 
     @computed_once
     def summary(self) -> Summary:
-        """Norm, counts and largest entry, from one pass, made when first asked for; may be set where it is known."""
+        """Norm, counts and largest entry: from one pass, when first asked for, or from :meth:`take_over`."""
         return replace(self.run(Describe()).summary(), bound=self.bound)
 
     @property

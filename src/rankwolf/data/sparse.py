@@ -1,7 +1,8 @@
-"""Sparse matrices: stored entries are the observed ones (ratings), or the others are observed zeros (counts).
+"""Sparse matrices: entries that are not stored were not observed (ratings), or are observed zeros (counts).
 
-:class:`SparseObserved` has tiles that are sparse themselves; a pass costs what is stored, times the rank.
-:class:`SparseZeros` makes dense tiles on the fly: every entry is data, so a pass costs m·n, and memory stays a tile.
+:class:`SparseObserved` has tiles that are sparse themselves; a pass costs stored entries times rank.
+:class:`SparseZeros` makes dense tiles one at a time: every entry is data, so a pass costs m·n times the rank, and the
+memory beside the matrix is that of a tile for each thread.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from rankwolf.data.tiles import dense_with_nan, is_sparse, tile_type
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad
 
-# Stored entries of a tile: work for some milliseconds, and much more than the n × r factor that each tile reads.
+# Stored entries of a tile, at least: work for some milliseconds, and for more than the n × r factor that a tile reads.
 TILE_ENTRIES = 2**19
 
 
@@ -29,7 +30,7 @@ def ordered_rows(matrix: Any, dtype: np.dtype[Any]) -> scipy.sparse.csr_array:
     Entries that are stored twice are added up, as everywhere in SciPy. Stored zeros stay: they are observed.
     """
     rows = scipy.sparse.csr_array(matrix)
-    # A wrong index is a crash inside a product, not an error: look before.
+    # A wrong index would crash a product instead of raising, so all indices are checked first.
     rows.check_format(full_check=True)
     if not rows.has_canonical_format:
         rows = rows.copy()
@@ -38,7 +39,7 @@ def ordered_rows(matrix: Any, dtype: np.dtype[Any]) -> scipy.sparse.csr_array:
 
 
 class SparseObserved(Source):
-    """The stored entries of a sparse matrix are the observed ones; NaN among them is not observed either.
+    """A sparse matrix whose stored entries are the observed ones; NaN among them counts as not observed.
 
     A tile is a CSR array. Memory: one copy of the matrix where it has to be turned, sorted or converted.
     """
@@ -53,7 +54,7 @@ class SparseObserved(Source):
         self._rows = _observed_only(ordered_rows(matrix.T if m < n else matrix, self.dtype))
 
     def read(self, start: int, stop: int) -> Any:
-        """A tile of the long side: views of what is stored."""
+        """Rows ``start`` to ``stop`` as the solver sees them: a CSR array of views of what is stored."""
         rows = self._rows
         first, last = int(rows.indptr[start]), int(rows.indptr[stop])
         pointers = rows.indptr[start : stop + 1] - first
@@ -61,12 +62,12 @@ class SparseObserved(Source):
         return scipy.sparse.csr_array(parts, shape=(stop - start, self.shape[1]), copy=False)
 
     def read_user(self, rows: slice | Array, columns: slice = slice(None)) -> Any:
-        """A part as the user counts, sparse. Of a wide matrix this looks at every stored entry."""
+        """A part of the user's matrix, sparse. Where the matrix is wide, this looks at every stored entry."""
         stored: Any = self._rows
         return stored[columns, rows].T.tocsr() if self.transposed else stored[rows, columns]
 
     def changed(self, change: Callable[[Any], Any]) -> SparseObserved:
-        """The source of ``change(M)``, M lying as the solver sees it; the places are shared, the entries are new."""
+        """The source of ``change(M)``, M lying as the solver sees it; ``change`` keeps the places of the entries."""
         return self._like(change(self._rows), self.shape, self.transposed)
 
     def use_type(self, dtype: np.dtype[Any]) -> None:
@@ -75,7 +76,7 @@ class SparseObserved(Source):
         self._rows = scipy.sparse.csr_array(self._rows.astype(dtype))
 
     def densest(self, side: int) -> Array:
-        """The rows and columns with the most entries, ``side`` of each at most, dense with NaN."""
+        """A dense block with NaN: the ``side`` columns with the most entries, and the ``side`` fullest rows of them."""
         counts = np.bincount(self._rows.indices, minlength=self.shape[1])
         columns = np.sort(np.argsort(counts, kind="stable")[::-1][:side])
         part = self._rows[:, columns]
@@ -83,11 +84,11 @@ class SparseObserved(Source):
         return dense_with_nan(part[rows])
 
     def by_columns(self) -> SparseObserved:
-        """The transpose, stored by its own rows: what a step over the columns reads."""
+        """A source of the transpose, stored by its own rows, for steps over the columns. One copy."""
         return self._like(self._rows.T.tocsr(), self.shape[::-1], not self.transposed)
 
     def _like(self, rows: Any, shape: tuple[int, int], transposed: bool) -> SparseObserved:
-        """A source of rows that are in order already."""
+        """A source of a CSR array that is in order already and needs no check."""
         made = object.__new__(SparseObserved)
         Source.__init__(made, shape, self.dtype, transposed, self.n_threads)
         made._rows = rows
@@ -106,7 +107,7 @@ class SparseObserved(Source):
 
 
 class SparseZeros(Source):
-    """A sparse matrix whose other entries are observed zeros: dense tiles, made one at a time."""
+    """A sparse matrix whose entries are all observed, those that are not stored as zeros; its tiles are dense."""
 
     in_memory = True
 
@@ -116,12 +117,12 @@ class SparseZeros(Source):
         self._rows = ordered_rows(matrix.T if m < n else matrix, self.dtype)
 
     def read(self, start: int, stop: int) -> Array:
-        """A tile of the long side."""
+        """Rows ``start`` to ``stop`` as the solver sees them, made dense."""
         tile: Array = self._rows[start:stop].toarray()
         return tile
 
     def read_user(self, rows: slice | Array, columns: slice = slice(None)) -> Array:
-        """A part as the user counts. Of a wide matrix this looks at every stored entry."""
+        """A part of the user's matrix, dense. Where the matrix is wide, this looks at every stored entry."""
         stored: Any = self._rows
         if not self.transposed:
             return np.asarray(stored[rows, columns].toarray())
@@ -134,7 +135,10 @@ class SparseZeros(Source):
 
 
 def open_sparse(X: Any, request: Request) -> Source | None:
-    """A scipy.sparse matrix or array of any format; it is copied where it is not in sorted rows of float numbers."""
+    """The source of a scipy.sparse matrix or array of any format; None for anything else.
+
+    It is copied where it is wide or not in sorted rows of the tiles' type.
+    """
     if not is_sparse(X):
         return None
     request.check_matrix(X.shape, X.dtype)
@@ -149,7 +153,7 @@ def open_sparse(X: Any, request: Request) -> Source | None:
 
 
 def _observed_only(rows: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
-    """The same without entries that are NaN."""
+    """The same CSR array without the stored entries that are NaN."""
     missing = np.isnan(rows.data)
     if not missing.any():
         return rows

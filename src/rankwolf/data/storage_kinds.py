@@ -1,6 +1,6 @@
-"""Which things are matrices on the disk: memory maps, HDF5 datasets, Zarr arrays, and lists of these or of files.
+"""Which inputs are matrices on the disk: memory maps, HDF5 datasets, Zarr arrays, and lists of these or of files.
 
-h5py and zarr are not imported here: whoever hands in a dataset has imported them.
+h5py and zarr are not imported here: whoever hands in a dataset has imported its library.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ from rankwolf.ground.complaints import bad
 
 
 def as_stored(X: Any) -> Stored | None:
-    """A memory map, an HDF5 dataset, a Zarr array, or a list of these or of files, one below the other; else None."""
+    """``X`` as a stored matrix if it is a memory map, an HDF5 dataset, a Zarr array, or a list of these or of files.
+
+    The items of a list are put one below the other. None for anything else.
+    """
     if isinstance(X, Stored):
         return X
     if isinstance(X, np.memmap) and isinstance(mapped := getattr(X, "_mmap", None), mmap.mmap):
-        # Pages of a copy-on-write map may hold what is nowhere else.
+        # Changed pages of a copy-on-write map are in no file: they must not be given back.
         return MappedArray(X) if X.mode == "c" else MappedArray(X, mapped, place_in_file(X, mapped))
     if _class_of(X) == ("h5py", "Dataset"):
         if X.shape is None:
@@ -48,7 +51,7 @@ def _is_storable(item: Any) -> bool:
 
 
 def _opened(item: Any) -> Any:
-    """A file as what it holds; what is open already as it is."""
+    """The array or dataset in a file, opened; ``item`` itself where it is no path."""
     if not isinstance(item, str | os.PathLike):
         return item
     address = Address.parse(item)

@@ -1,7 +1,7 @@
 """Matrices that stay where they are stored: memory maps, HDF5 datasets, Zarr arrays, several of these below each other.
 
 One contract, :class:`Stored`: read a block, and say in which portions reading is cheap. Neither h5py nor zarr is
-imported here: whoever hands in a dataset has imported them. A stored matrix is pickled as its place
+imported here: whoever hands in a dataset has imported its library. A stored matrix is pickled as the path of its file
 (:mod:`rankwolf.data.reopening`), not as its numbers.
 """
 
@@ -22,18 +22,19 @@ from rankwolf.data import reopening
 from rankwolf.data.scratch_files import give_back, mapped_file
 from rankwolf.ground.arrays import Array
 
-# Pieces of a file that are read at about the speed of the disk even where they do not follow each other.
+# A piece of a file of this size is read at about the full speed of the disk, wherever the next piece is.
 PIECE_BYTES = 64 * 1024
-# Bytes of chunks that are decoded at a time, where little of each chunk is wanted.
+# Bytes of decoded chunks that are held at a time, where little of each chunk is wanted.
 DECODED_BYTES = 8 * 2**20
-# Long enough for a disk to be at its best, short enough for two seconds to end a run on a slow one.
+# Bytes that are read at once: enough for the full speed of a disk, and few enough for a slow disk to read within two
+# seconds, because a run cannot be ended before.
 PORTION_BYTES = 32 * 2**20
 
 
 class Stored(ABC):
-    """A two-dimensional array somewhere.
+    """A two-dimensional array that stays where it is and is read block by block.
 
-    ``overhead``: bytes of memory that reading takes beside what is read, for each byte of that. ``readers``: how many
+    ``overhead``: bytes of memory that reading takes for each byte that is read, beside that byte. ``readers``: how many
     threads can usefully read at the same time. ``scratch``: the folder for a turned copy; None is TMPDIR.
     ``firm_limit``: True makes a memory limit that is too small an error; False takes the least that works instead.
     """
@@ -61,11 +62,11 @@ class Stored(ABC):
         return self.shape[0] * self.shape[1] * int(self.dtype.itemsize)
 
     def best_bytes(self, axis: int) -> int:
-        """The size in bytes of a block of lines along ``axis`` that is best read at once."""
+        """How many bytes of lines along ``axis`` are best read at once."""
         return PORTION_BYTES
 
     def lines(self, axis: int, start: int, stop: int) -> Array:
-        """Rows ``start`` to ``stop``; for axis 1 columns, as the rows of what is returned."""
+        """Rows ``start`` to ``stop``; for axis 1 these columns, as the rows of the array that is returned."""
         if axis == 0:
             return self.read(slice(start, stop), slice(0, self.shape[1]))
         return self.read(slice(0, self.shape[0]), slice(start, stop)).T
@@ -77,7 +78,7 @@ class Stored(ABC):
         return self.lines(0, start, max(start, stop))
 
     def portions(self) -> Iterator[tuple[slice, slice]]:
-        """Places of blocks of whole chunks, band by band, that cover the matrix; no chunk is in two of them."""
+        """(rows, columns) of blocks of whole chunks that cover the matrix, band by band; no chunk is in two blocks."""
         (m, n), (high, wide) = self.shape, (self.grain(0), self.grain(1))
         most = PORTION_BYTES // self.dtype.itemsize
         width = n if high * n <= most else min(n, wide * max(1, most // (high * wide)))
@@ -87,9 +88,10 @@ class Stored(ABC):
                 yield slice(top, min(top + height, m)), slice(left, min(left + width, n))
 
     def rows(self, numbers: Array, found: Array | None = None, mapped: mmap.mmap | None = None) -> Array:
-        """Some rows, by their numbers in ascending order; chunks that hold none of them are not read.
+        """The rows with these numbers, which ascend; chunks that hold none of them are not read.
 
-        Into ``found`` where that is given, which may be a map of a file.
+        They are written into ``found`` where it is given. If that lies in a map of a file, ``mapped`` is the map, whose
+        pages are given back along the way.
         """
         if found is None:
             found = np.empty((numbers.size, self.shape[1]), self.dtype)
@@ -103,7 +105,7 @@ class Stored(ABC):
 
 
 class MappedArray(Stored):
-    """An array, usually a memory map: pages are asked for in advance, copied, and given back."""
+    """An array, usually a memory map: its pages are announced to the system, copied, and given back."""
 
     def __init__(
         self, array: Array, mapped: mmap.mmap | None = None, place: reopening.InFile | None = None
@@ -115,7 +117,7 @@ class MappedArray(Stored):
         self._origin = 0 if mapped is None else np.frombuffer(mapped, np.uint8).ctypes.data
 
     def grain(self, axis: int) -> int:
-        """1 for lines that are contiguous; for those across, as many as make up a piece of ``PIECE_BYTES``."""
+        """1 where a line along ``axis`` is contiguous; else as many lines as make up a piece of ``PIECE_BYTES``."""
         strides = [abs(stride) for stride in self._array.strides]
         return 1 if strides[axis] >= strides[1 - axis] else max(1, PIECE_BYTES // self.dtype.itemsize)
 
@@ -140,7 +142,7 @@ class MappedArray(Stored):
         return reopening.map_again, (self._place, self.shape, self.dtype)
 
     def _announce(self, first: int, last: int, size: int) -> None:
-        """Tell the system which pages come, in one piece: page by page it would read small pieces."""
+        """Tell the system which pages come next, so that it reads them in one piece and not page by page."""
         if self._mapped is None or last - first > 2 * size:
             return
         start = (first - self._origin) // mmap.PAGESIZE * mmap.PAGESIZE
@@ -157,14 +159,14 @@ def _length(mapped: mmap.mmap) -> int:
 
 
 class Dataset(Stored):
-    """An HDF5 dataset or a Zarr array, which are read alike; each chunk is decoded once when blocks are aligned."""
+    """An HDF5 dataset or a Zarr array: both are read alike. Blocks of whole chunks decode each chunk once."""
 
     def __init__(self, dataset: Any) -> None:
         super().__init__(dataset.shape, dataset.dtype)
         self._dataset, self._place = dataset, reopening.place_of(dataset)
         # Zarr may pack several chunks into one object, a shard, which is then what is read as a whole.
         self._chunks = getattr(dataset, "shards", None) or dataset.chunks
-        # Chunks before they are decoded and after, as a whole, also where the matrix is smaller than one of them.
+        # Whole chunks are in memory twice, encoded and decoded, even one that is larger than the matrix.
         self.overhead = 2.0 * prod(
             max(1.0, chunk / max(side, 1))
             for chunk, side in zip(self._chunks or self.shape, self.shape, strict=True)
@@ -187,9 +189,9 @@ class Dataset(Stored):
             raise ValueError(f"The matrix on the disk is damaged at {place}: {error}") from error
 
     def _block(self, rows: slice, columns: slice) -> Array:
-        """A block, read at once; where most of its chunks is not wanted, a few chunks at a time.
+        """A block, read in one call; where less than half of its chunks is wanted, a few chunks at a time.
 
-        Zarr would hold all of them in memory, decoded.
+        In one call, Zarr would hold all of these chunks in memory, decoded.
         """
         chunk = self._chunks or (1, 1)
         first = [part.start // side for part, side in zip((rows, columns), chunk, strict=True)]
@@ -219,7 +221,7 @@ class Dataset(Stored):
 
 
 class Absent(Stored):
-    """A matrix that a result knows of and that is not here: its size is known, its entries are not."""
+    """The matrix of an unpickled result whose file cannot be opened: its size is known, its entries are not."""
 
     def __init__(self, shape: tuple[int, ...], dtype: Any, reason: str) -> None:
         super().__init__(shape, dtype)
@@ -250,11 +252,11 @@ class Stacked(Stored):
         self.readers = min(part.readers for part in parts)
 
     def grain(self, axis: int) -> int:
-        """The largest grain of the parts; where parts meet inside a chunk, that chunk is read twice."""
+        """The largest grain of the parts. A chunk that such a grain cuts, beside a seam of parts, is read twice."""
         return max(part.grain(axis) for part in self._parts)
 
     def best_bytes(self, axis: int) -> int:
-        """The smallest of what is best for each part."""
+        """The smallest ``best_bytes`` of the parts."""
         return min(part.best_bytes(axis) for part in self._parts)
 
     def read(self, rows: slice, columns: slice) -> Array:
@@ -273,10 +275,11 @@ class Stacked(Stored):
 
 
 def turned_copy(data: Stored, axis: int, most_bytes: int) -> Stored:
-    """The same matrix in a scratch file, so that lines along ``axis`` are cheap to read, in the stored type.
+    """A copy of the matrix in a scratch file, in the stored type, in which lines along ``axis`` are cheap to read.
 
-    The original is read once, in slabs along the other axis. Each slab is turned in memory and written in one piece; a
-    line is then read from one place in each slab, of at least ``PIECE_BYTES`` when some hundreds are read together.
+    The original is read once, in slabs along the other axis that take ``most_bytes`` of memory. Each slab is turned in
+    memory and written in one piece. Some hundred lines are then read from one place in each slab, in pieces of at least
+    ``PIECE_BYTES``.
     """
     other = 1 - axis
     line_bytes = data.shape[axis] * data.dtype.itemsize

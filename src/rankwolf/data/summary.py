@@ -47,7 +47,7 @@ class DataSums(Sums):
 
 
 class Describe(Task[DataSums]):
-    """The first pass over any data; two looks at each entry."""
+    """The first pass over any data: its norm, counts and largest magnitude."""
 
     writes_rows = False
 
@@ -59,7 +59,7 @@ class Describe(Task[DataSums]):
         """Count and add up one tile."""
         entries: Any = tile.data[None, :] if is_sparse(tile) else tile
         squares, observed = kernels.describe_tile(entries)
-        # Unlike max, fmax passes over NaN; unlike a loop of Numba's, it is made of vector instructions.
+        # Unlike max, fmax ignores NaN; unlike such a loop in Numba, it is made of vector instructions.
         high = np.fmax.reduce(entries, axis=None, initial=0.0)
         low = np.fmin.reduce(entries, axis=None, initial=0.0)
         largest = max(float(high), -float(low))
@@ -75,7 +75,7 @@ class Data(Protocol):
 
     @property
     def kind(self) -> str:
-        """``"entries"``, ``"sparse entries"`` or ``"measurements"``; a solver says which it takes."""
+        """``"entries"``, ``"sparse entries"`` or ``"measurements"``; a solver's ``takes`` names those it can use."""
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -20,20 +20,20 @@ from rankwolf.ground.arrays import Array
 
 @dataclass
 class Sums:
-    """What a pass adds up: every field is a number, an array or a list, which know ``+``."""
+    """What a pass adds up. Every field is a number, an array or a list, and is added by ``+``."""
 
     def add(self, other: Self) -> None:
-        """Add another group's sums to these."""
+        """Add the sums of another group of tiles to these."""
         for name in self.__dataclass_fields__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def collect(self, numbers: Iterable[float]) -> None:
-        """Add what a kernel returned to the first fields, in their order."""
+        """Add the numbers that a kernel returned to the first fields, in the order of the fields."""
         for name, number in zip(self.__dataclass_fields__, numbers, strict=False):
             setattr(self, name, getattr(self, name) + number)
 
     def __sizeof__(self) -> int:
-        """Bytes with its arrays: Dask's scheduler asks before it moves things."""
+        """Bytes, with those of its arrays: Dask's scheduler asks before it moves an object."""
         return size_of(vars(self))
 
 
@@ -41,13 +41,14 @@ S = TypeVar("S", bound=Sums)
 
 
 class Task(ABC, Generic[S]):
-    """What one pass does with one tile. Broadcast arrays are its attributes; it must be safe to share by threads.
+    """What one pass does with each tile. Arrays that every tile needs are attributes; threads share the task.
 
-    ``depth`` is the number of columns that products with the tile have: a deep task gets taller tiles, so that adding
-    up its n × depth sums costs little beside the products. A task that only looks at row-aligned arrays says so with
-    ``reads_data`` and is shown tiles without columns; one that overwrites none of them says so with ``writes_rows``.
-    One with ``large_sums`` gets one set of sums for each thread and no more, and tiles of a quarter of the height,
-    because memory is short then. One that ``sees_all`` is shown also what is out of scale as it is.
+    - ``depth``: the number of columns of products with the tile. A deep task gets taller tiles, so that adding up its
+      n × depth sums costs little beside the products.
+    - ``reads_data``: False for a task that only looks at row-aligned arrays; it is shown tiles without columns.
+    - ``writes_rows``: False for a task that overwrites no row-aligned array.
+    - ``large_sums``: one set of sums for each thread and no more, and tiles of a quarter of the height, to save memory.
+    - ``sees_all``: entries that are out of scale are shown as they are (:mod:`rankwolf.data.bounded`).
     """
 
     depth: int = 0
@@ -58,12 +59,12 @@ class Task(ABC, Generic[S]):
 
     @property
     def label(self) -> str:
-        """What a dashboard calls it: ``hybrid_pass`` for HybridPass."""
+        """The name that Dask's dashboard shows: ``hybrid_pass`` for HybridPass."""
         return re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
 
     @abstractmethod
     def start(self) -> S:
-        """Sums with nothing added yet."""
+        """New sums with nothing added yet, for a group of tiles."""
 
     @abstractmethod
     def visit(self, sums: S, tile: Array, *rows: Array) -> None:

@@ -22,8 +22,8 @@ class _InFile:
 class Workspace:
     """Row-aligned arrays, such as the factor U or a residual.
 
-    Together they take at most ``most_bytes`` of memory (None: no limit); the others are maps of files in TMPDIR, whose
-    pages are given back as a pass goes on.
+    Those in memory take at most ``most_bytes`` together (None: no limit); the others are maps of files in TMPDIR, whose
+    pages are given back to the system as a pass goes on.
     """
 
     def __init__(self, most_bytes: int | None = None) -> None:
@@ -32,7 +32,7 @@ class Workspace:
         self._sizes: dict[int, int] = {}
 
     def __reduce__(self) -> Any:
-        return Workspace, (self.most_bytes,)  # arrays that travel are no part of a workspace any more
+        return Workspace, (self.most_bytes,)  # its arrays do not belong to the copy
 
     @property
     def is_limited(self) -> bool:
@@ -58,15 +58,15 @@ class Workspace:
         return array
 
     def owns(self, array: Any) -> bool:
-        """Whether this array counts here; none do where there is no limit."""
+        """Whether this array was made here and counts against the limit, or is in a file; never without a limit."""
         return id(array) in self._sizes or id(array) in self._files
 
     def is_in_file(self, array: Any) -> bool:
-        """Whether this array was too large for the memory."""
+        """Whether this array was made here and is the map of a file."""
         return id(array) in self._files
 
     def give_back(self, start: int, stop: int) -> None:
-        """Rows ``start`` to ``stop`` are not needed for now."""
+        """Give pages of rows ``start`` to ``stop``, not needed for now, back to the system, for all arrays in files."""
         for file in list(self._files.values()):
             give_back(file.mapped, start * file.row_bytes, stop * file.row_bytes)
 

@@ -1,4 +1,4 @@
-"""Matrices in files: reading them from strangers without harm, and writing the parts back in the same kind.
+"""Matrices in files: reading files of strangers without harm, and writing L and S in the same kind of file.
 
 An address is a file name, or ``file::member`` for a file that holds several arrays: ``data.npz::X``, ``data.mat::X``,
 ``data.h5::/sensors/raw``, ``data.zarr::/raw``.
@@ -7,13 +7,15 @@ An address is a file name, or ``file::member`` for a file that holds several arr
 ``.npy``           an array; stays on the disk
 ``.npz``           one or more arrays, or a matrix that ``scipy.sparse.save_npz`` wrote
 ``.mat``           Matlab, all versions, dense or sparse
-``.csv``, ``.tsv``  a table with or without header and index; empty cells are missing
+``.csv``, ``.tsv``  a table with or without header and index, also ``.gz``; empty cells are missing
 ``.parquet``       the same; nulls are missing
+``.feather``       the same, in Arrow's own format
+``.xlsx``          the same, in the first or the named sheet
 ``.h5``, ``.hdf5``  a dataset
 ``.zarr``          an array in a Zarr folder, version 2 or 3
 =================  ==============================================================================
 
-Nothing is unpickled. What a header claims is compared with the size of the file before anything is allocated
+Nothing is unpickled. The sizes that a header claims are compared with the size of the file before anything is allocated
 (:mod:`rankwolf.files.claims`). Whatever a library raises over a damaged file becomes a ValueError of one line
 (:meth:`Address.reading`). This package imports nothing of Rankwolf but :mod:`rankwolf.ground`.
 """

@@ -1,4 +1,4 @@
-"""``file.h5::/path``: a file, and what is meant in it; and the one boundary between files and their readers."""
+"""``file.h5::/path``: a file and the member that is meant; and one place where errors of its readers are translated."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from pathlib import Path
 
 from rankwolf.ground.printable import printable
 
-# What the system says about a file that is not there, may not be read, or is a folder; and about the process itself.
+# Errors of the system that are not about damage: no such file, no permission, a folder, a name that is too long, too
+# many open files. They are raised as they are.
 SAID_BY_THE_SYSTEM = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENAMETOOLONG, errno.EMFILE)
 MOST_WORDS = 500
 
 
 class RefusedError(ValueError):
-    """A file that is not read, and why: one line, not too long, whatever a library said."""
+    """A file is not read, and why, in one line of limited length, however much a library said."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,11 @@ class Address:
     path: Path
     member: str | None = None
     shown: str | None = field(default=None, repr=False)
-    """What people call it, where that is not the path."""
+    """The name for messages, where it is not the path: standard input is read from a temporary file."""
 
     @classmethod
     def parse(cls, text: object) -> Address:
-        """The address in what a user typed."""
+        """The address that a user typed, split at ``::``; an Address is returned as it is."""
         if isinstance(text, Address):
             return text
         name, separator, member = str(text).partition("::")
@@ -50,13 +51,13 @@ class Address:
         return name if self.member is None else f"{name}::{self.member}"
 
     def bad(self, problem: str) -> RefusedError:
-        """The one form of a complaint about a file."""
+        """The error "Cannot read …" about this file, in the one form that all readers use."""
         words = printable(" ".join(problem.split()).replace(" )", ")"))
         shown = words if len(words) < MOST_WORDS else words[: MOST_WORDS - 1] + "…"
         return RefusedError(f"Cannot read {str(self)!r}: {shown}")
 
     def choose(self, names: list[str], what: str) -> str:
-        """The member that was named, or the only one."""
+        """The one of ``names`` that the address means, or the only one; errors call a member a ``what``."""
         shown = ", ".join(repr(name) for name in names[:8]) + (", …" if len(names) > 8 else "")
         if self.member is None:
             if len(names) == 1:
@@ -71,7 +72,7 @@ class Address:
 
     @contextmanager
     def reading(self, what: str) -> Iterator[None]:
-        """Whatever is raised inside the block over a damaged file becomes one line.
+        """Inside the block, an error of any kind over a damaged file becomes a :class:`RefusedError` of one line.
 
         Libraries fail over damaged files in more ways than anybody can list: ``tokenize.TokenError``, ``RuntimeError``,
         ``AttributeError``, ``struct.error``, ``RecursionError``. ``what`` is what the file should have been.

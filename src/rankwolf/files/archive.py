@@ -1,7 +1,7 @@
 """Zip files of NumPy arrays, as ``np.savez`` writes them: ``.npz``, saved results, checkpoints.
 
-Nothing is unpickled. A member is read when it is asked for, after its header has been held against its size and its
-size against the memory; a member that nobody asks for costs nothing.
+Nothing is unpickled. A member is read when it is asked for, after its header was compared with its size, and its size
+with the memory that there is; a member that nobody asks for costs nothing.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from rankwolf.files.claims import REAL_KINDS, Budget
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.whole import Name
 
-# np.savez writes no others, and the readers of others inflate without a limit.
+# np.savez writes no other compressions, and Python's readers of the others inflate without a limit.
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-# The longest text: a description in JSON, with a record for each iteration. And the bytes of memory for each byte of
-# JSON, of which "[[],[],…" takes the most.
+# The most bytes of a text, which is a description in JSON with a record for each iteration; and the most bytes of
+# memory that a byte of JSON becomes, in the worst case "[[],[],…".
 MOST_TEXT, BYTES_FOR_JSON = 64 * 2**20, 24
 
 
 class Header(NamedTuple):
-    """What the first bytes of an array in NumPy's format say."""
+    """The header of an array in NumPy's format."""
 
     shape: tuple[int, ...]
     fortran_order: bool
@@ -36,12 +36,15 @@ class Header(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the array."""
+        """How many bytes the array takes."""
         return prod(self.shape) * self.dtype.itemsize
 
 
 def read_header(address: Address, file: IO[bytes], size: int) -> Header:
-    """Shape, order and type of an ``.npy``, if its ``size`` bytes can hold them. Leaves ``file`` at the data."""
+    """Shape, order and type of an ``.npy``; a ValueError if its ``size`` bytes cannot hold so much, or hold objects.
+
+    Leaves ``file`` at the data.
+    """
     version = np.lib.format.read_magic(file)
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in readers:
@@ -78,7 +81,7 @@ class Archive:
             return read_header(self._address, file, info.file_size)
 
     def array(self, name: str, dimensions: int | None = None, kinds: str = REAL_KINDS) -> Array:
-        """One array, of that many dimensions, and of a type among ``kinds`` (NumPy's letters)."""
+        """One array; a ValueError if it has other ``dimensions``, or a type not among ``kinds`` (NumPy's letters)."""
         with self.opened(name) as (file, header):
             shape, fortran_order, dtype = header
             if dimensions is not None and len(shape) != dimensions:
@@ -87,7 +90,7 @@ class Archive:
                 )
             if dtype.kind not in kinds:
                 raise self._address.bad(f"its part {name!r} must hold real numbers. Its type is {dtype}.")
-            # Straight into the array: the bytes are in memory once.
+            # Read straight into the array, so that the bytes are in memory only once.
             flat = np.empty(header.nbytes, np.uint8)
             buffered = io.BufferedReader(file, 2**20)
             if buffered.readinto(flat.data) != header.nbytes:
@@ -96,7 +99,10 @@ class Archive:
 
     @contextmanager
     def opened(self, name: str, copied: bool = True) -> Iterator[tuple[Any, Header]]:
-        """One array to be read in pieces: the file at its first entry, and its header. ``copied``: all into memory."""
+        """(file, header) of one array, to be read in pieces: the file stands at the first entry.
+
+        ``copied``: all of it will be in memory, and is checked against the budget first.
+        """
         info = self._info(f"{name}.npy")
         with self._file.open(info) as file:
             header = read_header(self._address, file, info.file_size)
@@ -105,7 +111,7 @@ class Archive:
             yield file, header
 
     def word(self, name: str) -> str:
-        """The text in an array of dimension 0."""
+        """The text in an array of dimension 0, such as NumPy makes of a str."""
         self._check_text(name, self.header(name).nbytes, self._info(f"{name}.npy").compress_size)
         written = self.array(name, 0, "SU").item()
         return written.decode("utf-8") if isinstance(written, bytes) else str(written)
@@ -140,9 +146,9 @@ def opened_archive(address: Address, budget: Budget) -> Iterator[Archive]:
 def new_archive(
     path: Name, compression: int = zipfile.ZIP_STORED, level: int | None = None
 ) -> Iterator[zipfile.ZipFile]:
-    """A new zip file. After an error or Ctrl-C it stays unfinished, without a word.
+    """A new zip file, finished when the block ends. After an error or Ctrl-C it is left unfinished.
 
-    zipfile alone would try to finish it, and complain about a member that is still open in place of what happened.
+    zipfile alone would try to finish it then, and its complaint about a member that is still open would hide the error.
     """
     with open(path, "xb") as file:
         made = zipfile.ZipFile(file, "w", compression, compresslevel=level)
@@ -150,13 +156,13 @@ def new_archive(
             yield made
             made.close()
         finally:
-            made.fp = None  # closed, although zipfile would still write its directory
+            made.fp = None  # so that zipfile takes itself for closed, and does not write its directory
 
 
 def write_npz(path: Name, arrays: Mapping[str, Any], level: int | None = None) -> None:
-    """Arrays in a new compressed ``.npz``. np.savez would not take an array that is named ``file``.
+    """Write arrays to a new compressed ``.npz``; unlike np.savez, it takes an array with the name ``file``.
 
-    ``level`` 1 takes an eighth of the time of zlib's own choice, and a fifth more room for samples of noise.
+    ``level`` 1 takes an eighth of the time of zlib's default, and a fifth more room for arrays of noise.
     """
     with new_archive(path, zipfile.ZIP_DEFLATED, level) as made:
         for name, array in arrays.items():

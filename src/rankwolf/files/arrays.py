@@ -18,7 +18,7 @@ SPARSE_PARTS = ("data", "indices", "indptr", "row", "col")
 
 
 def read_npy(address: Address, budget: Budget) -> LabelledMatrix:
-    """A memory map: rows are read when they are needed."""
+    """The array as a memory map: rows are read when they are needed."""
     size = address.path.stat().st_size
     with address.path.open("rb") as file:
         shape, fortran_order, dtype = read_header(address, file, size)
@@ -60,7 +60,11 @@ def checked_sparse(
     second: Array,
     budget: Budget,
 ) -> scipy.sparse.csr_array:
-    """A CSR array whose every index was looked at: a wrong one is a crash inside a product, not an error."""
+    """A CSR array of the parts of a ``form`` (csr, csc or coo); every index is checked.
+
+    A wrong index would crash the process inside a product. ``first`` and ``second`` are indices and pointers, or rows
+    and columns for coo.
+    """
     budget.check_sparse(address, shape, data.nbytes + first.nbytes + second.nbytes)
     if data.dtype.kind not in "biuf" or {first.dtype.kind, second.dtype.kind} - set("iu"):
         raise address.bad("its values must be real numbers and its indices whole ones.")

@@ -24,12 +24,12 @@ _OTHER = {".": ",", ",": "."}
 
 
 def is_missing(cell: str, words: Collection[str] = MISSING) -> bool:
-    """Whether a cell says that there is nothing."""
+    """Whether a cell is empty, or one of the words for a missing value."""
     return cell.strip().lower() in words
 
 
 def looks_like_number(cell: str) -> bool:
-    """A number in any of the ways in which people write them, or a word for a missing one."""
+    """Whether a cell is a number, in any of the ways in which people write them, or missing."""
     if is_missing(cell):
         return True
     text = _BETWEEN.sub("", cell.strip())
@@ -39,9 +39,9 @@ def looks_like_number(cell: str) -> bool:
 def decimal_of(cells: Collection[str], separator: str) -> str:
     """The decimal mark of a table, "." or ",", from some of its cells; commas of thousands are told apart.
 
-    ``1,5`` and ``0,125`` have a decimal comma, ``1,234.5`` and ``1,234`` beside ``1.5`` have not. Where nothing but
-    ``1,234`` and the like is to be seen, it is a decimal comma in a table that is separated by semicolons, as
-    spreadsheets write it where commas are decimal.
+    ``1,5`` and ``0,125`` have a decimal comma; ``1,234.5``, and ``1,234`` beside ``1.5``, have not. Where all commas
+    are as in ``1,234``, they are decimal if cells are separated by semicolons: spreadsheets write semicolons where
+    commas are decimal.
     """
     marked = [cell.strip() for cell in cells if "," in cell and looks_like_number(cell)]
     if not marked or any("." in cell and _THOUSANDS["."].fullmatch(cell) for cell in marked):
@@ -53,7 +53,7 @@ def decimal_of(cells: Collection[str], separator: str) -> str:
 
 
 def number_of(cell: str, decimal: str, missing: Collection[str] = MISSING) -> float | None:
-    """The number in a cell, NaN where it says that it is missing; None where it is no number.
+    """The number in a cell; NaN where it is missing, None where it is neither a number nor missing.
 
     >>> number_of("1.234,5", ","), number_of("1,234.5", "."), number_of("12 500", "."), number_of("n/a", ".")
     (1234.5, 1234.5, 12500.0, nan)
@@ -75,9 +75,10 @@ def number_of(cell: str, decimal: str, missing: Collection[str] = MISSING) -> fl
 def numbers_of(
     cells: Any, decimal: str, missing: Collection[str], may_differ: bool
 ) -> tuple[Array, int | None, str]:
-    """A column of text as float64, the number of the first cell that is none, and the decimal mark that it has.
+    """(values, wrong, mark): a column of text as float64, None, and its decimal mark.
 
-    ``may_differ``: a column that has no such cell with the other decimal mark is read with that.
+    If a cell is no number, ``values`` is empty and ``wrong`` is the place of the first such cell. ``may_differ``: where
+    reading with ``decimal`` fails, the other decimal mark is tried; ``wrong`` is then for the mark that got further.
     """
     texts = ["" if cell is None or cell != cell else str(cell) for cell in cells]
     wrong = []

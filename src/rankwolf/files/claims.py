@@ -1,8 +1,8 @@
-"""What a file says about its size, held against what it is, before memory is given away.
+"""The sizes that a file claims, checked before memory is allocated for them.
 
-A header of a hundred bytes can promise a petabyte, and a compressed file can grow a thousandfold, or without limit
-where chunks that are not there count as zeros. So a promise is kept only if it fits into the memory that is free, and
-if it is not far more than what the file's own bytes could plausibly hold.
+A header of a hundred bytes can claim a petabyte, and a compressed file can grow a thousandfold, or without limit where
+chunks that are not there count as zeros. So a claim is accepted only if it fits into the free memory, and is not far
+more than the bytes of the file could plausibly hold.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ import numpy as np
 from rankwolf.files.address import Address
 from rankwolf.ground.machine import free_memory
 
-# Small enough to allocate for anybody.
+# Up to this size nothing is checked, unless the user gave a limit.
 HARMLESS_BYTES = 64 * 2**20
-# Real data compresses by 2 to 20; zeros by 230 to 1000 with zlib, and without limit in run lengths or absent chunks.
+# A file may grow by this factor. Real data compresses by 2 to 20; zeros by 230 to 1000 with zlib, and without limit as
+# run lengths or absent chunks.
 MOST_GROWTH = 100
 # Of the free memory, what the data itself may take: a run needs about as much again where it has to be copied.
 SHARE_OF_MEMORY = 0.75
@@ -28,15 +29,15 @@ REAL_KINDS = "biuf"
 
 @dataclass(frozen=True)
 class Budget:
-    """Bytes that an array may take. ``None``: as the free memory allows, and no implausible growth.
+    """How many bytes an array may take. ``None``: what the free memory allows, and no implausible growth.
 
-    A limit that the user gave is the only rule: whoever knows that 1 MB of zeros becomes 10 GB may say so.
+    With a limit from the user growth is not checked: whoever knows that 1 MB of zeros becomes 10 GB may say so.
     """
 
     most_bytes: int | None = None
 
     def check(self, address: Address, claimed: int, stored: int, copied: bool = True) -> None:
-        """Refuse ``claimed`` bytes that come from ``stored`` ones. ``copied``: they will be in memory."""
+        """Refuse too many ``claimed`` bytes, which come from ``stored`` ones. ``copied``: they will be in memory."""
         if self.most_bytes is None and claimed <= HARMLESS_BYTES:
             return
         limit = free_memory() * SHARE_OF_MEMORY if self.most_bytes is None else self.most_bytes
@@ -60,7 +61,7 @@ class Budget:
         self.check(address, prod(int(side) for side in shape) * dtype.itemsize, stored, copied)
 
     def check_sparse(self, address: Address, shape: Sequence[int], stored: int) -> None:
-        """Refuse a sparse matrix whose empty rows and columns would take too much: pointers, and the factors of L."""
+        """Refuse a sparse matrix with too many rows and columns: even empty ones take memory."""
         check_shape(address, shape)
         self.check(address, 16 * (int(shape[0]) + int(shape[1])), stored)
 

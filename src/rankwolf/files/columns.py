@@ -1,4 +1,4 @@
-"""What tables in text and in Parquet share: which column names the rows, which are left out, which hold no numbers."""
+"""What all kinds of tables share: which column names the rows, which are left out, which hold no numbers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from rankwolf.files.address import Address, RefusedError
 from rankwolf.files.cells import number_of
 from rankwolf.ground.arrays import Array
 
-# A table this wide is not a table any more, and pandas would take minutes over it.
+# A file with more columns than this is hardly a table, and pandas would take minutes to read it.
 MOST_COLUMNS = 100_000
-# Fewer rows than these prove nothing about a column.
+# With fewer rows, a column of consecutive or distinct numbers may be chance.
 FEWEST_ROWS = 5
 KEYS = {
     "id",
@@ -36,7 +36,7 @@ KEYS = {
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What a table does not say by itself.
+    """How a table is to be read, where the file does not say it.
 
     ``index``: the column that names the rows, ``"none"``, or ``"auto"``: the first column where it has no heading or
     no numbers. ``header``: whether the first line of a text file is a heading; None: if it is not all numbers.
@@ -53,7 +53,7 @@ class TableOptions:
 
     @property
     def for_tables(self) -> list[str]:
-        """The options that were given and that only tables have."""
+        """The options that were given, by their names on the command line; all of them are for tables only."""
         given = {
             "--index": self.index not in ("auto", "none"),
             "--header": self.header is not None,
@@ -71,7 +71,10 @@ class TableOptions:
 
 
 def find_column(address: Address, names: Sequence[str], wanted: str, named: bool = True) -> int:
-    """The number of a column; of a table without a heading, ``2`` and ``column 2`` are the third."""
+    """The number of the column ``wanted``, from 0; in a table without a heading, ``2`` and ``column 2`` are the third.
+
+    A ValueError if there is none. ``named``: the table has a heading.
+    """
     if not named and wanted.isdecimal():
         wanted = f"column {wanted}"
     if wanted in names:
@@ -97,16 +100,17 @@ def kept_columns(
 
 
 def without_missing(values: Array, options: TableOptions) -> Array:
-    """NaN where a number stands that ``--missing`` names, such as -999; in place."""
+    """``values`` with NaN, in place, for the numbers that ``--missing`` names, such as -999."""
     for number in options.missing_numbers:
         values[values == number] = np.nan
     return values
 
 
 def data_or_names(values: Array, names: Sequence[str]) -> tuple[str, ...]:
-    """The columns that look like a number of the row or a key, and are part of the matrix all the same.
+    """The names of columns that look like keys of the rows, although they are part of the matrix.
 
-    Whole numbers that go up by one from row to row, or that are called id, index or the like and are all different.
+    These are numbers that go up by one from row to row, and columns called id, index or the like whose entries are all
+    different.
     """
     if values.shape[0] < FEWEST_ROWS:
         return ()
@@ -125,12 +129,12 @@ def _is_key(name: str) -> bool:
 
 
 def too_wide(address: Address) -> RefusedError:
-    """The complaint about a table with more columns than anybody has in one."""
+    """The error about a table with more than MOST_COLUMNS columns."""
     return address.bad(f"it has more than {MOST_COLUMNS:,} columns. Transpose it, or keep it as .npy or .h5.")
 
 
 def not_numbers(address: Address, name: str, found: str) -> RefusedError:
-    """The complaint about a column that holds ``found`` and no numbers."""
+    """The error about the column ``name``, which holds ``found`` and not numbers."""
     return address.bad(
         f"its column {name!r} must hold numbers. It holds {found}. "
         f"Leave it out with --drop {name!r}, or name the rows by it with --index {name!r}; "

@@ -1,4 +1,4 @@
-"""How a table of text is written: what separates its cells, and what its decimal mark is."""
+"""How a table of text is written: the separator of its cells, and its decimal mark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rankwolf.files.cells import decimal_of, looks_like_number
 
-# Where several fit equally well, the first of them is taken.
+# Where several separators fit equally well, the first of them is taken.
 SEPARATORS = ("\t", ";", ",", "|", " ")
 SAID = {"\t": "tabs", ";": "semicolons", ",": "commas", "|": "bars", " ": "spaces"}
 # The share of the sampled rows that must have the same number of cells.
@@ -24,16 +24,17 @@ class Dialect:
     decimal: str = "."
 
     def cells(self, line: str) -> str:
-        """A line as ``csv`` reads it."""
+        """The line as ``csv.reader`` should get it: without spaces at its ends, where spaces separate cells."""
         return line.strip() + "\n" if self.separator == " " else line
 
 
 def find_dialect(lines: Sequence[str], usual: str, decimal: str | None) -> Dialect:
     """The dialect of a text, from its first lines.
 
-    ``usual``: the separator where there is nothing to tell; ``decimal``: the decimal mark, if known.
+    ``usual``: the separator where the lines do not tell; ``decimal``: the decimal mark, if known.
 
-    The separator is the one that cuts most of the lines into equally many cells of which most are numbers.
+    The separator must cut four fifths of the lines into the same number of cells, at least two. Of those that do, it is
+    the one with the largest share of numbers among the cells, and then with the most cells in a line.
     """
     best, score = usual, (0.0, 0)
     for separator in SEPARATORS:

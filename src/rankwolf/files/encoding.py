@@ -1,4 +1,4 @@
-"""Text out of bytes: compressed or not, and in which alphabet."""
+"""Text out of bytes, compressed or not: finds the encoding."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import IO, Any
 from rankwolf.files.address import Address
 from rankwolf.files.claims import Budget
 
-# Bytes that are looked at to tell texts from other files, and that are read at a time.
+# How many bytes are looked at to tell texts from other files, and how many are read at a time.
 FIRST, PORTION = 4096, 2**20
 MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -21,10 +21,10 @@ SAID = {"utf-16": "UTF-16", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16", "cp125
 
 
 def open_text(address: Address, budget: Budget) -> tuple[IO[str], list[str]]:
-    """The text of a file, from its beginning, and sentences about what was assumed.
+    """(text, notes): the file opened as text, at its beginning, and sentences about what was assumed.
 
-    UTF-8, UTF-16 with or without its mark, or else Latin-1; a name that ends in ``.gz`` is inflated in memory, within
-    the budget, as it grows.
+    The encoding is UTF-8, UTF-16 with or without its byte order mark, or else Windows-1252. A file that ends in ``.gz``
+    is inflated in memory, and the budget is checked after each piece. Cost: the whole file is decoded once before.
     """
     size = address.path.stat().st_size
     budget.check(address, 2 * size, size)
@@ -39,7 +39,7 @@ def open_text(address: Address, budget: Budget) -> tuple[IO[str], list[str]]:
         raw.close()
         raise
     notes = [f"The text is not UTF-8; {SAID[encoding]} was assumed."] if encoding in SAID else []
-    errors = "replace" if encoding == "cp1252" else "strict"  # five of its bytes mean nothing
+    errors = "replace" if encoding == "cp1252" else "strict"  # five bytes have no meaning in it
     return io.TextIOWrapper(raw, encoding=encoding, errors=errors, newline=""), notes
 
 
@@ -71,7 +71,7 @@ def _encoding(address: Address, raw: IO[bytes]) -> str:
 
 
 def _checked(address: Address, raw: IO[bytes], encoding: str) -> str:
-    """The encoding, if all of the text is in it; a UnicodeDecodeError for what is not UTF-8."""
+    """``encoding``, if the whole file can be decoded by it; else a ValueError, for UTF-8 a UnicodeDecodeError."""
     decoder: Any = codecs.getincrementaldecoder(encoding)()
     raw.seek(0)
     try:

@@ -1,6 +1,7 @@
 """Tables in ``.feather`` files: Arrow's own format, version 2.
 
-Compressed buffers say themselves how long they will be. Arrow believes them, so all of them are added up first.
+Each compressed buffer begins with the length that it will have, and Arrow allocates that without question. So the
+lengths of all buffers are added up, and compared with the memory that there is, before Arrow reads any.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from rankwolf.ground.extras import needed
 
 MAGIC, OLD_MAGIC = b"ARROW1", b"FEA1"
 CONTINUES = b"\xff\xff\xff\xff"
-# Of the description of a batch, which has 16 bytes for each buffer.
+# The most bytes of a message's metadata, which has 16 bytes for each buffer of a batch.
 MOST_METADATA = 64 * 2**20
 DICTIONARY, RECORDS = 2, 3
 
 
 def read_feather(address: Address, budget: Budget, options: TableOptions) -> LabelledMatrix:
-    """A Feather file (Arrow IPC), some rows at a time. Nulls are missing."""
+    """The matrix in a Feather file (Arrow IPC), read batch by batch. Nulls are missing."""
     pa = needed("pyarrow")
     with address.path.open("rb") as file:
         rows = _check(address, budget, file)
         file.seek(8)
-        reader = pa.ipc.open_stream(file)  # in the order in which the messages were looked at
+        reader = pa.ipc.open_stream(file)  # not open_file, which may read others than were checked
 
         def batches(count: int, wanted: list[str] | None) -> Iterator[Any]:
             for batch in reader:
@@ -39,7 +40,7 @@ def read_feather(address: Address, budget: Budget, options: TableOptions) -> Lab
 
 
 def _check(address: Address, budget: Budget, file: IO[bytes]) -> int:
-    """The number of rows, if what the buffers will take is in the budget and inside the file."""
+    """The number of rows; a ValueError if a buffer lies outside the file, or all would take more than the budget."""
     size = address.path.stat().st_size
     first = file.read(8)
     if first.startswith(OLD_MAGIC):
@@ -82,7 +83,10 @@ def _claimed(
 
 
 class _Message:
-    """The few fields of Arrow's flatbuffers that say how large things are; struct.error where they point nowhere."""
+    """Those few fields of a message of Arrow's (a flatbuffer) that say how large things are.
+
+    Damaged offsets raise struct.error or ValueError.
+    """
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -114,7 +118,7 @@ class _Message:
         return int(struct.unpack_from(form, self._data, place)[0])
 
     def _place(self, table: int, field: int) -> int:
-        """Where a field of a table is; 0 where it is left out."""
+        """Where a field of a flatbuffer's table is; 0 where the table does not have it."""
         entries = table - self._unpack("<i", table)
         if 4 + 2 * field >= self._unpack("<H", entries):
             return 0

@@ -46,12 +46,12 @@ TABLES = (*TEXTS, "parquet", "feather", "xlsx")
 
 
 def kind_named(name: str) -> Kind:
-    """The kind of that name."""
+    """The :class:`Kind` whose ``name`` is this."""
     return next(kind for kind in KINDS if kind.name == name)
 
 
 def is_table(path: Path) -> bool:
-    """Whether a file has the ending of a table, which is read whole: it does not stay on the disk."""
+    """Whether a file is a table, by the ending of its name. Tables are read into memory as a whole."""
     return any(path.name.lower().endswith(kind_named(name).endings) for name in TABLES)
 
 
@@ -62,11 +62,11 @@ def read_matrix(
     options: TableOptions | None = None,
     may_stay: bool = False,
 ) -> LabelledMatrix:
-    """The matrix at ``address``: a file name, or ``file::member``. A ValueError of one line for a file that is not one.
+    """The matrix at ``address``: a file name, or ``file::member``. A ValueError of one line if it cannot be read.
 
-    ``max_memory``: bytes that it may take; default: what the machine has free, and no implausible growth. An ``.npy``
-    stays on the disk, and so does HDF5 or Zarr that takes more than a quarter of the memory, if it ``may_stay``:
-    ``values`` is then the dataset.
+    ``max_memory``: how many bytes it may take; default: what the machine has free, and no implausible growth. An
+    ``.npy`` stays on the disk. With ``may_stay``, HDF5 or Zarr that takes more than a quarter of the memory stays there
+    too, and ``values`` is the open dataset.
     """
     address, budget, options = Address.parse(address), Budget(max_memory), options or TableOptions()
     kind = _kind_of(address)

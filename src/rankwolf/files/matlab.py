@@ -78,7 +78,7 @@ def _sparse_of_group(address: Address, group: Any, budget: Budget) -> scipy.spar
 
 
 def write_mat(path: Path, arrays: dict[str, Any]) -> None:
-    """Version 5, compressed; it can hold 2 GB in one variable."""
+    """Write arrays to a file of version 5, compressed; a ValueError for a variable of 2 GB or more."""
     from scipy.io import savemat
 
     for name, array in arrays.items():
@@ -90,7 +90,7 @@ def write_mat(path: Path, arrays: dict[str, Any]) -> None:
 
 
 def write_mat73(path: Path, arrays: dict[str, Any]) -> None:
-    """Version 7.3: HDF5 behind 512 bytes that say so."""
+    """Write arrays to a file of version 7.3: HDF5, behind a block of 512 bytes with Matlab's header."""
     needed("h5py")
     import h5py
 

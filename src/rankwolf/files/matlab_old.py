@@ -1,8 +1,8 @@
 """Matlab's files of versions 4 to 7.2, read by this module alone.
 
 SciPy's reader is not used: it takes the types of data elements out of the file and indexes tables with them unchecked,
-so that one changed byte ends the process by SIGSEGV or SIGBUS. Here every count is held against the bytes that there
-are before anything is done with it. Read are dense and sparse matrices of real numbers; of everything else, the names.
+so that one changed byte ends the process by SIGSEGV or SIGBUS. Here every count is compared with the bytes that there
+are before it is used. Only dense and sparse matrices of real numbers are read; of other variables, only the names.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from rankwolf.files.matrix import LabelledMatrix
 from rankwolf.ground.arrays import Array
 
 HEADER_BYTES = 128
-# Of a variable: enough for its tag, flags, dimensions and name.
+# The first bytes of a variable that are read to describe it: enough for its tag, flags, dimensions and name.
 FIRST_BYTES = 1024
 MATRIX, COMPRESSED = 14, 15
-# Version 5: the types of data elements, and the classes of arrays with the type that an array of them has.
+# Version 5: the NumPy types of data elements by their codes, the classes of arrays by theirs, and the NumPy type of an
+# array of each numeric class.
 TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 CLASS_NAMES = (
@@ -45,16 +46,17 @@ CLASS_NAMES = (
 CLASSES = dict(enumerate(CLASS_NAMES, start=1))
 NUMERIC = {"sparse": "f8", "double": "f8", "single": "f4", **{name: name for name in INTEGERS}}
 IS_COMPLEX = 0x0800
-# Version 4: the types of numbers, and what a matrix is.
+# Version 4: bytes of a variable's header, types of numbers and forms of matrices by their codes.
 OLD_HEADER, OLD_TYPES, OLD_FORMS = 20, ("f8", "f4", "i4", "i2", "u2", "u1"), ("double", "char", "sparse")
 MOST_NAME = 1024
 
 
 @dataclass(frozen=True)
 class Variable:
-    """One entry of the file: where its bytes are, how many, and what they will be.
+    """One variable of the file: ``size`` bytes from ``place`` on, of the class ``kind``.
 
-    ``claimed``: bytes that it takes when it is read. ``stored``: the type of its numbers, of version 4.
+    ``claimed``: how many bytes it takes when it is inflated. ``order``: "<" or ">". ``stored``: in version 4, the NumPy
+    type of its numbers.
     """
 
     name: str
@@ -97,7 +99,7 @@ def read_old(address: Address, budget: Budget) -> LabelledMatrix:
 
 
 def _choice(address: Address, variables: dict[str, Variable]) -> list[str]:
-    """The names to choose from: matrices, and not the single numbers that stand beside one, such as its sides."""
+    """The names to choose from: all, if one was named; else the matrices, or single numbers if there are none."""
     if address.member in variables:
         return list(variables)
     matrices = [name for name, v in variables.items() if v.kind in NUMERIC and len(v.shape) == 2]
@@ -105,7 +107,7 @@ def _choice(address: Address, variables: dict[str, Variable]) -> list[str]:
 
 
 def _content(address: Address, file: IO[bytes], variable: Variable) -> bytes:
-    """The bytes of a variable, inflated if need be, and then not one more than its tag says."""
+    """The bytes of a variable, inflated if they are compressed; a ValueError if they are more than its tag claims."""
     file.seek(variable.place)
     packed = file.read(variable.size)
     if not variable.is_compressed:
@@ -118,7 +120,7 @@ def _content(address: Address, file: IO[bytes], variable: Variable) -> bytes:
 
 
 def _directory(file: IO[bytes], start: bytes, size: int) -> Iterator[Variable]:
-    """Version 5: what the file holds, from the first bytes of each variable."""
+    """The variables of a file of version 5, described from the first bytes of each."""
     order = "<" if start[126:128] == b"IM" else ">"
     file.seek(HEADER_BYTES)
     while len(tag := file.read(8)) == 8:
@@ -137,7 +139,10 @@ def _directory(file: IO[bytes], start: bytes, size: int) -> Iterator[Variable]:
 
 
 def _describe(body: bytes, order: str, place: int, size: int, claimed: int, is_compressed: bool) -> Variable:
-    """Flags, dimensions and name: the first elements of every array but of those that Matlab keeps for itself."""
+    """The variable that ``body`` begins: its first elements are flags, dimensions and name.
+
+    Opaque arrays, which Matlab keeps for its own classes, have no such elements: only their kind is known.
+    """
     elements = _elements(body, order, partly=True)
     flags = int(np.frombuffer(next(elements)[1][:4], order + "u4")[0])
     kind = CLASSES.get(flags & 0xFF, "unknown")
@@ -154,7 +159,7 @@ def _elements(body: bytes, order: str, partly: bool = False) -> Iterator[tuple[i
     view, place = memoryview(body), 0
     while place + 8 <= len(view):
         word, count = struct.unpack_from(order + "II", view, place)
-        if word >> 16:  # up to four bytes, inside the tag
+        if word >> 16:  # a short element: its one to four bytes are inside the tag
             kind, count, first, after = word & 0xFFFF, word >> 16, place + 4, place + 8
             if count > 4:
                 raise ValueError("a short data element is longer than four bytes")
@@ -179,7 +184,7 @@ def _numbers(element: tuple[int, memoryview], order: str) -> Array:
 def _matrix(
     address: Address, variable: Variable, content: bytes, budget: Budget
 ) -> Array | scipy.sparse.csr_array:
-    """A matrix of version 5. Matlab stores numbers in the narrowest type that holds them; the class says their own."""
+    """A matrix of version 5, in the type of its class; Matlab stores numbers in the narrowest type that holds them."""
     body = content[8:] if variable.is_compressed else content
     parts = [_numbers(element, variable.order) for element in list(_elements(body, variable.order))[3:]]
     if variable.kind == "sparse":
@@ -206,7 +211,7 @@ def _native(array: Array) -> Array:
 
 
 def _old_directory(file: IO[bytes], start: bytes, size: int) -> Iterator[Variable]:
-    """Version 4: five whole numbers, the name, the matrix by columns, and so on."""
+    """The variables of a file of version 4: each is five whole numbers, the name, and the matrix by columns."""
     order = "<" if 0 <= struct.unpack_from("<i", start)[0] < 5000 else ">"
     place = 0
     while place + OLD_HEADER <= size:
@@ -243,7 +248,7 @@ def _old_directory(file: IO[bytes], start: bytes, size: int) -> Iterator[Variabl
 def _old_sparse_shape(
     file: IO[bytes], first: int, rows: int, stored: np.dtype[np.generic]
 ) -> tuple[int, int]:
-    """The shape of a sparse matrix of version 4: the last entries of its first two columns."""
+    """The shape of a sparse matrix of version 4, which is in the last row of its (row, column, value) table."""
     sides = []
     for column in (1, 2):
         file.seek(first + (column * rows - 1) * stored.itemsize)

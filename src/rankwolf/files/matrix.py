@@ -20,22 +20,22 @@ class Labels:
     index_name: str | None = None
 
     def column(self, number: int) -> str:
-        """What to call a column."""
+        """The name of a column; "column 3" where columns have none."""
         return f"column {number}" if self.columns is None else str(self.columns[number])
 
     def row(self, number: int) -> str:
-        """What to call a row."""
+        """The name of a row; "row 3" where rows have none."""
         return f"row {number}" if self.index is None else str(self.index[number])
 
 
 @dataclass(frozen=True)
 class LabelledMatrix:
-    """What a file held: an array with NaN for missing, or a CSR array whose stored entries count.
+    """The matrix in a file: ``values`` is an array with NaN for missing entries, a dataset, or a CSR array.
 
-    ``kind`` and ``member`` say where it came from, so that the parts can be written in the same manner. ``warnings``
-    are sentences about damage that did not keep it from being read, ``notes`` about what was assumed: an alphabet, a
-    decimal mark. ``keys`` names columns that look like a key of the rows and are part of the matrix. ``dialect`` is how
-    a text was written.
+    ``kind`` and ``member`` say where it came from, so that L and S can be written in the same way. ``warnings`` are
+    sentences about damage in spite of which it was read, ``notes`` about what was assumed: an encoding, a decimal mark.
+    ``keys`` are names of columns that look like keys of the rows but are part of the matrix. ``dialect`` says how a
+    text was written.
     """
 
     values: Any
@@ -54,5 +54,5 @@ class LabelledMatrix:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether only the stored entries are known."""
+        """Whether ``values`` is a sparse matrix."""
         return bool(scipy.sparse.issparse(self.values))

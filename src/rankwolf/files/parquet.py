@@ -1,4 +1,4 @@
-"""Tables in ``.parquet`` files, and what they share with other files of Arrow's."""
+"""Tables in ``.parquet`` files; and :func:`read_arrow`, which Feather files use too."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from rankwolf.files.matrix import LabelledMatrix, Labels
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
 
-# Entries that are decoded at a time.
+# How many entries are decoded at a time.
 BATCH_ENTRIES = 2**22
 
-# Batches of some rows with these columns (None: all of them), of so many rows at most.
+# batches(rows, names): record batches of about so many rows each, with the columns of these names (None: all columns).
 Batches = Callable[[int, list[str] | None], Iterator[Any]]
 
 
 def read_parquet(address: Address, budget: Budget, options: TableOptions) -> LabelledMatrix:
-    """A Parquet file, some rows at a time. Nulls are missing."""
+    """The matrix in a Parquet file, read some rows at a time. Nulls are missing."""
     pq = needed("pyarrow.parquet")
     with address.path.open("rb") as opened:
         file = pq.ParquetFile(opened)
@@ -51,7 +51,7 @@ def read_arrow(
     batches: Batches,
     kind: str,
 ) -> LabelledMatrix:
-    """A table of Arrow's with ``count`` rows: its columns of numbers, and the names of its rows."""
+    """The matrix in an Arrow table of ``count`` rows: its columns of numbers, with the names of rows and columns."""
     pa = needed("pyarrow")
     names = schema.names  # asked for once: pyarrow makes the list anew each time
     index = _index_column(address, schema, names, options.index)
@@ -59,7 +59,7 @@ def read_arrow(
     _check_types(address, schema, kept)
     if count < 1:
         raise address.bad("it has no rows.")
-    # Run lengths can promise any number of rows in a few bytes.
+    # A few bytes of run lengths can claim any number of rows.
     budget.check(address, 8 * count * len(kept), address.path.stat().st_size)
     single = all(schema.field(number).type == pa.float32() for number in kept)
     values = np.empty((count, len(kept)), np.float32 if single else np.float64)
@@ -72,13 +72,13 @@ def read_arrow(
 def _read(
     batches: Batches, names: list[str], kept: list[int], index: list[int], values: Array
 ) -> list[Any] | None:
-    """All columns in one go over the file: by itself, each would cost a look at the whole directory of columns.
+    """Fill ``values`` with the columns ``kept``; returns the names of the rows, None without an index.
 
-    Gives the names of the rows, where there is an index.
+    All columns are read in one go over the file: reading one alone costs a search through all of their descriptions.
     """
     pa = needed("pyarrow")
     numbers = sorted([*kept, *index])
-    if len(set(names)) < len(names):  # a name would not tell which
+    if len(set(names)) < len(names):  # two columns have one name: read all, and choose by number
         wanted, numbers = None, list(range(len(names)))
     else:
         wanted = [names[number] for number in numbers]
@@ -110,7 +110,7 @@ def _check_types(address: Address, schema: Any, kept: list[int]) -> None:
 
 
 def _check_row_groups(address: Address, metadata: Any, budget: Budget) -> None:
-    """Hold the uncompressed sizes that the columns of each row group claim against the budget."""
+    """Check the uncompressed size that each column of each row group claims against the budget."""
     for group in range(metadata.num_row_groups):
         parts = metadata.row_group(group)
         for column in range(metadata.num_columns):
@@ -119,7 +119,10 @@ def _check_row_groups(address: Address, metadata: Any, budget: Budget) -> None:
 
 
 def _index_column(address: Address, schema: Any, names: list[str], wanted: str) -> list[int]:
-    """The column that pandas marked, or a first column that holds no numbers; in a list that may be empty."""
+    """The number of the index column, in a list that is empty if there is none.
+
+    "auto" takes the column that pandas marked as its index, else the first one if it holds words, categories or times.
+    """
     pa = needed("pyarrow")
     if wanted == "none":
         return []

@@ -20,7 +20,7 @@ Part = tuple[slice, slice, Array]
 
 
 def write_npy(path: Name, shape: tuple[int, int], dtype: Any, parts: Iterable[Part], overwrite: bool) -> None:
-    """An ``.npy`` file in the order of rows."""
+    """Write the parts, in any order, to an ``.npy`` file in C order."""
     with whole(path, overwrite=overwrite) as temporary:
         with temporary.open("xb") as file:
             header = {
@@ -36,9 +36,9 @@ def write_npy(path: Name, shape: tuple[int, int], dtype: Any, parts: Iterable[Pa
 def write_hdf5(
     path: Name, name: str, shape: tuple[int, int], dtype: Any, parts: Iterable[Part], overwrite: bool
 ) -> None:
-    """One dataset in an HDF5 file, in the order of rows, without chunks.
+    """Write the parts, in any order, to one dataset of an HDF5 file, in C order and without chunks.
 
-    HDF5 only lays out the file. It is filled past HDF5, which crashes the process when it meets a full disk.
+    HDF5 only lays out the file. The entries are written without it, since it crashes the process on a full disk.
     """
     needed("h5py")
     import h5py
@@ -56,7 +56,7 @@ def write_hdf5(
 
 
 def _write_rows(path: Path, first: int, shape: tuple[int, int], dtype: Any, parts: Iterable[Part]) -> None:
-    """Entries in the order of rows from byte ``first`` on; the room for them is reserved before any is computed."""
+    """Write the parts to a matrix in C order that begins at byte ``first``; its room on the disk is reserved first."""
     dtype = np.dtype(dtype)
     row_bytes = shape[1] * dtype.itemsize
     with path.open("r+b", buffering=0) as file:
@@ -80,9 +80,9 @@ def write_zarr(
     version: int = 3,
     name: str | None = None,
 ) -> None:
-    """A Zarr array in a folder, one chunk for each part, or the array ``name`` in a group.
+    """Write the parts to a Zarr array, or to the array ``name`` of a Zarr group; the first part is the size of a chunk.
 
-    Chunks of zeros are written too, and compress to almost nothing: a chunk that is not there could as well be lost.
+    Chunks of zeros are written too, since a chunk that is absent might also be lost; they compress to almost nothing.
     """
     needed("zarr")
     import zarr
@@ -106,7 +106,7 @@ def write_zarr(
 
 
 def _reserve(number: int, size: int) -> None:
-    """Reserve ``size`` bytes: a full disk fails now, not in an hour, if the file system can reserve."""
+    """Reserve ``size`` bytes where the file system can, so that a full disk is an error now and not in an hour."""
     try:
         os.posix_fallocate(number, 0, size)
     except OSError as error:

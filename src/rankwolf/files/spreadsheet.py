@@ -29,18 +29,18 @@ from rankwolf.files.matrix import LabelledMatrix, Labels
 from rankwolf.files.text import heading, index_column, looks_like_header
 from rankwolf.ground.extras import needed
 
-# What the format itself has room for.
+# The most rows and columns of a sheet, by the format itself.
 MOST_ROWS_WRITTEN, MOST_COLUMNS_WRITTEN = 1_048_576, 16_384
-# Bytes of memory that a cell takes as a Python object, while a sheet is read.
+# How many bytes of memory a cell takes as a Python object, while a sheet is read.
 CELL_BYTES = 64
-# Bytes of memory that a byte of XML takes: <si><t>a</t></si> is a string in a list.
+# How many bytes of memory a byte of XML takes at most: <si><t>a</t></si> becomes a string in a list.
 XML_GROWTH = 4
-# Bytes of a part that are looked at at a time, until its first element.
+# How many bytes of a part are parsed at a time, until its first element is seen.
 PIECE = 4096
 
 
 def read_xlsx(address: Address, budget: Budget, options: TableOptions) -> LabelledMatrix:
-    """One sheet: ``file.xlsx::Sheet``, or the first. Empty cells and errors such as #N/A are missing."""
+    """The matrix in one sheet: ``file.xlsx::Sheet``, or the first. Empty cells and errors such as #N/A are missing."""
     openpyxl = needed("openpyxl")
     _check_parts(address, budget)
     book = openpyxl.load_workbook(address.path, read_only=True, data_only=True, keep_links=False)
@@ -67,9 +67,9 @@ def read_xlsx(address: Address, budget: Budget, options: TableOptions) -> Labell
 
 
 def _check_parts(address: Address, budget: Budget) -> None:
-    """Sizes of all parts before the first is inflated; no declaration of entities, which could grow without end.
+    """Refuse a file whose parts would take too much memory, or declare entities, which could grow without end.
 
-    Every part counts, whatever its name: which of them are sheets or words is written in the file itself.
+    Every part counts, whatever its name: the file itself says which of them are sheets.
     """
     with zipfile.ZipFile(address.path) as archive:
         parts = archive.infolist()
@@ -85,7 +85,7 @@ def _check_parts(address: Address, budget: Budget) -> None:
 
 
 def _declares_a_type(file: IO[bytes]) -> bool:
-    """Whether XML has a document type, which can only stand before its first element; False of all other files."""
+    """Whether a file is XML with a document type. It must stand before the first element, so no more is parsed."""
     found: list[bool] = []
     parser = expat.ParserCreate()
     parser.StartDoctypeDeclHandler = lambda *declared: found.append(True)
@@ -93,14 +93,17 @@ def _declares_a_type(file: IO[bytes]) -> bool:
     with suppress(expat.ExpatError):
         while not found and (piece := file.read(PIECE)):
             parser.Parse(piece, False)
-        if not found:  # newer versions of expat wait with a declaration for what follows it
+        if not found:  # newer versions of expat report a declaration only when more follows
             parser.Parse(b"", True)
     return bool(found) and found[0]
 
 
 def _rows(address: Address, budget: Budget, sheet: Any) -> Iterator[list[Any]]:
-    """Rows of values, without what is empty at their ends; what they take is counted as they come."""
-    sheet.reset_dimensions()  # what it says about its size is a claim
+    """The rows of a sheet, without empty cells at their ends and without empty rows at the end of the sheet.
+
+    The memory that they take is checked against the budget as they come.
+    """
+    sheet.reset_dimensions()  # the size that the file claims is not used
     stored, cells, waiting = address.path.stat().st_size, 0, 0
     for row in sheet.iter_rows(values_only=True):
         cells += len(row) + 1
@@ -153,14 +156,14 @@ def _matrix(address: Address, options: TableOptions, rows: list[list[Any]]) -> L
 
 
 def _word(value: Any) -> str:
-    """A cell as a name: a date at midnight is a date."""
+    """A cell as text, for names; a time at midnight is written as a date."""
     if isinstance(value, datetime.datetime) and value.time() == datetime.time():
         return value.date().isoformat()
     return "" if value is None else str(value)
 
 
 def _number(value: Any, decimal: str, missing: frozenset[str]) -> float | None:
-    """NaN for nothing and for the errors of a spreadsheet; None for what is no number, dates among it."""
+    """A cell as a number; NaN if it is missing or an error such as #N/A, None for anything else, such as a date."""
     if value is None or (isinstance(value, str) and value.startswith("#")):
         return float("nan")
     if isinstance(value, Real):
@@ -169,7 +172,7 @@ def _number(value: Any, decimal: str, missing: frozenset[str]) -> float | None:
 
 
 def check_room(shape: tuple[int, int]) -> None:
-    """Refuse a table that the format has no room for."""
+    """Refuse to write a matrix that, with one row and column of names, does not fit into a sheet."""
     if shape[0] + 1 > MOST_ROWS_WRITTEN or shape[1] + 1 > MOST_COLUMNS_WRITTEN:
         raise ValueError(
             f"An .xlsx file has room for {MOST_ROWS_WRITTEN:,} rows and {MOST_COLUMNS_WRITTEN:,} columns. "

@@ -1,4 +1,4 @@
-"""HDF5 and Zarr: datasets inside a store, opened only if they are what they seem.
+"""HDF5 and Zarr: matrices in stores, opened only if all of their data is inside the store and safe to decode.
 
 :func:`open_dataset` gives the dataset itself, which stays on the disk; ``dataset[start:stop]`` reads rows.
 """
@@ -19,7 +19,7 @@ from rankwolf.files.matrix import LabelledMatrix
 from rankwolf.ground.extras import needed
 from rankwolf.ground.machine import free_memory
 
-# Filters that turn bytes into bytes. Zarr's registry also has one that unpickles.
+# Codecs that only turn bytes into bytes. Zarr's registry also has one that unpickles.
 ZARR_CODECS = set(
     "adler32 astype bitround blosc bytes bz2 crc32 crc32c delta fixedscaleoffset fletcher32 gzip lz4 lzma quantize "
     "sharding_indexed shuffle transpose zlib zstd".split()
@@ -48,7 +48,7 @@ def open_dataset(address: Any, budget: Budget | None = None, copied: bool = True
 
 
 def read_store(address: Address, budget: Budget, may_stay: bool) -> LabelledMatrix:
-    """The whole dataset in memory; or, if it ``may_stay`` on the disk and is large, the dataset itself."""
+    """The matrix in HDF5 or Zarr: read into memory, or, with ``may_stay`` and above KEPT_SHARE, the open dataset."""
     dataset = open_dataset(address, Budget(budget.most_bytes), copied=not may_stay)
     kind = "zarr" if address.path.is_dir() else "hdf5"
     warnings = () if kind == "hdf5" else absent_chunks(dataset)
@@ -61,7 +61,10 @@ def read_store(address: Address, budget: Budget, may_stay: bool) -> LabelledMatr
 
 
 def absent_chunks(array: Any) -> tuple[str, ...]:
-    """A sentence where chunks of a Zarr array are not there: they read as the fill value, lost or never written."""
+    """A warning, in a tuple, if chunks of a Zarr array are absent: they read as the fill value, but may be lost.
+
+    The tuple is empty if none is absent, or if the fill value is NaN.
+    """
     fill = array.fill_value
     absent = int(array.nchunks) - int(array.nchunks_initialized)
     if absent <= 0 or (fill is not None and np.isnan(fill)):
@@ -84,7 +87,7 @@ def _open_hdf5(address: Address) -> tuple[Any, int]:
 
 
 def check_dataset(address: Address, dataset: Any) -> int:
-    """The bytes that an HDF5 dataset has in this file; a ValueError where it points out of it."""
+    """How many bytes an HDF5 dataset has in this file; a ValueError if its data lies in other files."""
     if dataset.external or dataset.is_virtual:
         raise address.bad("its data lies in other files, which are not opened. Copy it into one file first.")
     if dataset.shape is None:
@@ -93,7 +96,7 @@ def check_dataset(address: Address, dataset: Any) -> int:
 
 
 def follow(address: Address, file: Any) -> Any:
-    """The object at a path, one link at a time: a link to another file is not followed."""
+    """The object at the address, found one link at a time; a ValueError at a link to another file."""
     needed("h5py")
     import h5py
 
@@ -117,7 +120,7 @@ def follow(address: Address, file: Any) -> Any:
 
 
 def datasets(group: Any, depth: int = 8) -> list[str]:
-    """Paths of the two-dimensional datasets below a group, along hard links."""
+    """Paths of two-dimensional datasets below a group, along hard links, at most 8 levels deep; about 100 at most."""
     needed("h5py")
     import h5py
 
@@ -153,9 +156,9 @@ def _open_zarr(address: Address) -> tuple[Any, int]:
 
 
 def _stored_bytes(address: Address, folder: Path) -> int:
-    """The bytes of all files below a folder, if they are plain files.
+    """How many bytes all files below a folder have; a ValueError if one is not a plain file.
 
-    A chunk that is a symbolic link could lead to any file that this user may read, and one that is a pipe never ends.
+    A symbolic link in the place of a chunk could lead to any file that this user may read, and a pipe may never end.
     """
     total, folders = 0, [os.fspath(folder)]
     while folders:
@@ -195,7 +198,7 @@ def _metadata(path: Path) -> dict[str, Any]:
 
 
 def check_codecs(address: Address, folder: Path) -> None:
-    """Refuse any filter of a Zarr array but those that turn bytes into bytes."""
+    """Refuse a Zarr array that is encoded with anything but ZARR_CODECS."""
     metadata = _metadata(folder / ".zarray") or _metadata(folder / "zarr.json")
     if not metadata:
         raise address.bad("its metadata is damaged.")

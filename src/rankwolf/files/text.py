@@ -30,15 +30,15 @@ from rankwolf.files.matrix import LabelledMatrix, Labels
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
 
-# Characters of a heading or of a row, at most.
+# The most characters of the first lines together, from which dialect and heading are told.
 MOST_LINE = 2**22
-# Lines from which the dialect is told.
+# How many lines the dialect is told from.
 SAMPLE = 60
 INDEX_NAMES = ("", "index", "unnamed: 0")
 
 
 def read_text(address: Address, budget: Budget, options: TableOptions, kind: str) -> LabelledMatrix:
-    """A text table. Empty cells, NA, NaN, n/a, - and ? are missing."""
+    """The matrix in a table of text. Empty cells and words such as NA, n/a, - and ? are missing."""
     pd = needed("pandas")
     usual = "\t" if kind.startswith("tsv") else ","
     missing = MISSING | {word.strip().lower() for word in options.missing}
@@ -50,7 +50,7 @@ def read_text(address: Address, budget: Budget, options: TableOptions, kind: str
         index = index_column(address, names, top.row, options.index, named=top.header is not None)
         kept = kept_columns(address, names, index, options, named=top.header is not None)
         file.seek(top.place)
-        # The number that was written: what pandas gives by itself since 3.1, where asking for it is deprecated.
+        # Numbers are to be read exactly. pandas does so by itself since 3.1, and has deprecated the option.
         old = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
         exact: dict[str, Any] = {"float_precision": "round_trip"} if old else {}
         try:
@@ -100,7 +100,7 @@ def read_text(address: Address, budget: Budget, options: TableOptions, kind: str
 
 
 def _uneven(address: Address, said: str, lines_above: int) -> RefusedError:
-    """The complaint about a row that is too long, with its line in the file: pandas counts from the first row on."""
+    """The error about a row that is too long, with its line in the file: pandas counts from the first row of data."""
     found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", said)
     if found is None:
         return address.bad(f"it is not a table, or damaged ({said}).")
@@ -109,16 +109,16 @@ def _uneven(address: Address, said: str, lines_above: int) -> RefusedError:
 
 
 def _sample(address: Address, file: IO[str]) -> list[str]:
-    """The first lines that are not empty."""
+    """The first lines that are not empty, at most SAMPLE of them."""
     lines = (line for line in _lines(address, file) if line.strip())
     return list(islice(lines, SAMPLE))
 
 
 @dataclass(frozen=True)
 class Top:
-    """The heading, where there is one, and the first row below it; ``place``: where in the file that row begins.
+    """The top of a table: its heading, None if there is none, and its first row of data.
 
-    ``lines``: how many lines of text are above that row.
+    ``place``: where in the file the rows of data begin. ``lines``: how many lines of text are above them.
     """
 
     header: list[str] | None
@@ -128,7 +128,7 @@ class Top:
 
 
 def _top(address: Address, file: IO[str], dialect: Dialect, has_header: bool | None) -> Top:
-    """The top of a table. Rows are read, not lines: a quoted cell may hold a line break, and lines may be empty."""
+    """The top of a table. Rows are read, not lines: a quoted cell may hold a line break. Empty ones are skipped."""
     file.seek(0)
     lines = (dialect.cells(line) for line in _lines(address, file))
     reader = csv.reader(lines, delimiter=dialect.separator, skipinitialspace=True)
@@ -167,12 +167,12 @@ def _next_row(reader: Any) -> list[str] | None:
 
 
 def looks_like_header(row: list[str]) -> bool:
-    """A heading has words, and beyond the first cell (which may name the rows) at least one."""
+    """Whether a first row is a heading: some cell after the first is no number. The first may be the name of a row."""
     return not all(looks_like_number(cell) for cell in row[1:] or row)
 
 
 def heading(address: Address, header: list[str] | None, row: list[str]) -> list[str]:
-    """The names of the columns, made up where there is no heading."""
+    """The names of the columns; "column 0", "column 1", … where there is no heading."""
     width = len(row)
     if header is None:
         return [f"column {number}" for number in range(width)]
@@ -184,7 +184,10 @@ def heading(address: Address, header: list[str] | None, row: list[str]) -> list[
 
 
 def index_column(address: Address, names: list[str], row: list[str], wanted: str, named: bool) -> list[int]:
-    """The number of the index column, in a list that is empty where there is none."""
+    """The number of the index column, in a list that is empty if there is none.
+
+    "auto" takes the first column, if it has no heading or one of INDEX_NAMES, or if its first cell is no number.
+    """
     if wanted == "none":
         return []
     if wanted != "auto":
@@ -195,7 +198,7 @@ def index_column(address: Address, names: list[str], row: list[str], wanted: str
 
 @dataclass(frozen=True)
 class _Where:
-    """Where a column is, for complaints: its file, its name, and how many lines are above its first cell."""
+    """A column, for errors: its file, its name, and how many lines are above its first cell."""
 
     address: Address
     name: str
@@ -205,7 +208,7 @@ class _Where:
 def _numbers(
     where: _Where, column: Any, decimal: str, missing: Collection[str], may_differ: bool
 ) -> tuple[Array, str]:
-    """The column in float64, or a complaint that shows the first cell that is no number; and its decimal mark."""
+    """(values, mark): the column as float64, and its decimal mark; a ValueError shows a cell that is no number."""
     types = needed("pandas").api.types
     if types.is_numeric_dtype(column.dtype) and not types.is_complex_dtype(column.dtype):
         return np.asarray(column.to_numpy(np.float64, na_value=np.nan)), decimal

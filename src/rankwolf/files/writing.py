@@ -1,4 +1,4 @@
-"""Writing the parts: row by row where the kind of file allows it, so that L need not exist as a whole."""
+"""Writing L and S: row by row where the kind of file allows it, so that L is never in memory as a dense matrix."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Advance = Callable[[int], object]
 
 
 class RowSliceable(Protocol):
-    """Something whose slices of rows are arrays: LowRank, SparsePart, an array."""
+    """A matrix whose slices of rows are arrays: LowRank, SparsePart, an array."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -52,9 +52,10 @@ def write_rows(
     advance: Advance,
     parts: Iterable[Part] | None = None,
 ) -> Path:
-    """``part`` as a dense matrix in a file of ``kind``, with the labels of ``like``. ``advance`` hears of rows.
+    """Write ``part`` as a dense matrix to a file of ``kind``, with the labels of ``like``; returns the path.
 
-    ``parts``: the same in blocks of an order that suits it better than from top to bottom, for kinds that can take it.
+    ``advance`` is told how many rows are done. ``parts``: the blocks of ``part`` in the order in which they are
+    computed fastest, for kinds of file that take blocks in any order (npy, HDF5, Zarr).
     """
     path = folder / f"{name}{kind_named(kind).endings[0]}"
     member = _member(kind, like)
@@ -84,7 +85,7 @@ def write_rows(
 def write_sparse(
     folder: Path, name: str, kind: str, matrix: scipy.sparse.csr_array, like: LabelledMatrix
 ) -> Path:
-    """A sparse matrix in a kind of file that has such: npz, mat, mat73."""
+    """Write a sparse matrix to a kind of file that can hold one, npz, mat or mat73; returns the path."""
     path = folder / f"{name}{kind_named(kind).endings[0]}"
     if kind == "npz":
         scipy.sparse.save_npz(path, matrix)
@@ -94,16 +95,16 @@ def write_sparse(
 
 
 def write_factors(folder: Path, name: str, kind: str, factors: dict[str, Array]) -> Path:
-    """``u``, ``s`` and ``vt``, for an L that is too large to be written out."""
+    """Write ``u``, ``s`` and ``vt`` of an L that is too large to be written densely; returns the path."""
     path = folder / f"{name}{kind_named(kind).endings[0]}"
     _write_arrays(path, kind, factors)
     return path
 
 
 def _member(kind: str, like: LabelledMatrix) -> str | None:
-    """The name that the matrix had in a file of the same kind, where that is a plain one.
+    """The name that the matrix had in its file, if that was of the same ``kind`` and the name is harmless; else None.
 
-    A stranger's ``../x`` would be a path out of the folder to whoever unpacks the archive that is written.
+    A stranger's ``../x`` would lead out of the folder of whoever unpacks the archive that is written.
     """
     if like.kind != kind or not like.member:
         return None
@@ -116,7 +117,7 @@ def _member(kind: str, like: LabelledMatrix) -> str | None:
 
 
 def row_blocks(part: RowSliceable) -> Iterator[tuple[slice, Array]]:
-    """Some rows at a time, from top to bottom."""
+    """(rows, entries) of ``part`` in blocks of about BLOCK_ENTRIES entries, from top to bottom."""
     return _blocks(part, lambda count: None)
 
 
@@ -134,7 +135,7 @@ def _parts(part: RowSliceable, blocks: Iterator[tuple[slice, Array]]) -> Iterato
 
 
 def _counted(parts: Iterable[Part], columns: int, advance: Advance) -> Iterator[Part]:
-    """The parts, while ``advance`` is told how many rows their entries would fill."""
+    """The same parts; after each, ``advance`` is told how many more rows the entries so far would fill."""
     entries = 0
     for rows, place, block in parts:
         yield rows, place, block
@@ -158,7 +159,7 @@ def _frame(block: Array, place: slice, labels: Labels) -> Any:
 
 
 def dialect_for(kind: str, like: LabelledMatrix) -> Dialect:
-    """How a text is written: as it was read where it is of the same kind, else with the usual marks."""
+    """The dialect for a text: that of ``like`` where it was read from the same kind, else commas or tabs and points."""
     if like.kind == kind and like.dialect is not None:
         return like.dialect
     return Dialect("\t" if kind.startswith("tsv") else ",")
@@ -170,7 +171,7 @@ def _open_text(path: Path) -> Iterator[IO[str]]:
         with path.open("w", encoding="utf-8", newline="") as file:
             yield file
         return
-    # Without the time and the name of the file: the same table gives the same bytes.
+    # gzip's header gets neither time nor name, so that the same table gives the same bytes.
     with (
         path.open("wb") as raw,
         gzip.GzipFile("", "wb", 6, raw, 0) as packed,
@@ -182,7 +183,7 @@ def _open_text(path: Path) -> Iterator[IO[str]]:
 def write_text(
     file: IO[str], blocks: Iterable[tuple[slice, Array]], labels: Labels, dialect: Dialect
 ) -> None:
-    """Rows of a text table, after its heading where it has one."""
+    """Write the heading, if there are names of columns, and the rows of ``blocks`` to a table of text."""
     separator = dialect.separator
     if labels.columns is not None:
         names = [] if labels.index is None else [labels.index_name or ""]
@@ -199,7 +200,7 @@ def write_text(
 
 
 def _write_feather(path: Path, blocks: Iterator[tuple[slice, Array]], labels: Labels) -> None:
-    """All at once: a Feather file has its rows in large batches."""
+    """Write all rows at once, with the whole table in memory: a Feather file holds its rows in large batches."""
     feather, frames = needed("pyarrow.feather"), []
     for place, block in blocks:
         frame = _frame(block, place, labels)
@@ -228,9 +229,8 @@ def _write_xlsx(path: Path, blocks: Iterator[tuple[slice, Array]], labels: Label
     for place, block in blocks:
         index = None if labels.index is None else labels.index[place]
         for number, numbers in enumerate(block.tolist()):
-            row = [
-                value if isfinite(value) else None for value in numbers
-            ]  # which the format has no number for
+            # NaN and infinity become empty cells: the format has no numbers for them.
+            row = [value if isfinite(value) else None for value in numbers]
             sheet.append(row if index is None else [word(index[number]), *row])
     book.save(path)
 

@@ -10,5 +10,5 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def inner(x: Array, y: Array) -> float:
-    """Re⟨x, y⟩, the inner product of real vectors and of complex ones as pairs of real numbers."""
+    """Re⟨x, y⟩, the real inner product of arrays of one size; a complex number counts as a pair of real ones."""
     return float(np.vdot(x, y).real)

@@ -13,7 +13,7 @@ from rankwolf.ground.counted import Counted
 
 @cache
 def _libraries() -> ThreadpoolController:
-    """The BLAS libraries of this process, looked up once: that takes a millisecond."""
+    """The BLAS libraries of this process; looked up once, because a look takes a millisecond."""
     return ThreadpoolController()
 
 

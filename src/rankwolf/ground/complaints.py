@@ -29,7 +29,7 @@ class RankwolfWarning(UserWarning):
 
 
 class BadParameterError(ValueError):
-    """A parameter that cannot be used: ``name``, and ``words``, what is said about it."""
+    """A parameter that cannot be used: its ``name``, the function ``where`` it was given, and ``words`` about it."""
 
     def __init__(self, name: str, where: str, words: str) -> None:
         super().__init__(f"The '{name}' parameter of {where} {words}")
@@ -40,14 +40,14 @@ class BadParameterError(ValueError):
 
 
 def bad(name: str, rule: str, got: object, where: str = "decompose", remedy: str = "") -> BadParameterError:
-    """The one form of a complaint."""
+    """The error "The 'name' parameter of where must be rule. Got got instead. remedy", for the caller to raise."""
     return BadParameterError(
         name, where, f"must be {rule}. Got {got} instead.{' ' + remedy if remedy else ''}"
     )
 
 
 def check_pair(name: str, pair: Any, where: str = "decompose") -> tuple[float, float]:
-    """The pair as two positive floats."""
+    """``pair`` as two positive floats; an error where it is anything else."""
     try:
         first, second = pair
     except (TypeError, ValueError):
@@ -56,7 +56,7 @@ def check_pair(name: str, pair: Any, where: str = "decompose") -> tuple[float, f
 
 
 def check_number(name: str, value: Any, *, positive: bool = True, where: str = "decompose") -> float:
-    """A real number, above zero (or not below it)."""
+    """``value`` as a finite float that is positive, or with ``positive=False`` at least 0; else an error."""
     try:
         number = nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
     except OverflowError:  # a whole number of more than 308 digits
@@ -77,12 +77,12 @@ def check_scale_of(name: str, largest: float, scale: tuple[float, float], where:
 
 
 def check_count(name: str, value: Any, where: str = "decompose") -> int:
-    """A whole number of at least 1."""
+    """``value`` as an int of at least 1; else an error."""
     return check_whole(name, value, 1, where)
 
 
 def check_size(name: str, value: Any, where: str = "decompose") -> int:
-    """Bytes: a whole number, or words such as "2GB"."""
+    """The bytes that ``value`` means, a whole number or words such as "2GB"; else an error."""
     if not isinstance(value, str):
         return check_count(name, value, where)
     try:
@@ -92,7 +92,7 @@ def check_size(name: str, value: Any, where: str = "decompose") -> int:
 
 
 def check_interval(name: str, value: Any, where: str = "decompose") -> tuple[int | None, float | None]:
-    """(passes, None) for a whole number, (None, seconds) for words such as "90s" or "10min"."""
+    """(passes, None) for a whole number, (None, seconds) for words such as "90s" or "10min"; else an error."""
     if not isinstance(value, str):
         return check_count(name, value, where), None
     match = re.fullmatch(r"\s*([0-9.]+)\s*(s|min|h)\s*", value)
@@ -103,14 +103,14 @@ def check_interval(name: str, value: Any, where: str = "decompose") -> tuple[int
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...], where: str = "decompose") -> str:
-    """One of a few words."""
+    """``value``, if it is one of the words ``choices``; else an error."""
     if not isinstance(value, str) or value not in choices:
         raise bad(name, "one of " + ", ".join(repr(choice) for choice in choices), repr(value), where)
     return str(value)
 
 
 def check_rng(rng: Any, where: str = "decompose") -> np.random.Generator:
-    """None, a seed or a generator, as NumPy takes them."""
+    """The generator that NumPy makes of None, a seed or a generator; else an error."""
     try:
         return np.random.default_rng(rng)
     except (TypeError, ValueError):
@@ -120,7 +120,7 @@ def check_rng(rng: Any, where: str = "decompose") -> np.random.Generator:
 
 
 def check_threads(n_threads: Any, where: str = "decompose") -> int:
-    """None means every core that this process may use."""
+    """``n_threads`` as an int of at least 1; for None, the number of cores that this process may use."""
     if n_threads is not None:
         return check_count("n_threads", n_threads, where)
     try:
@@ -130,14 +130,14 @@ def check_threads(n_threads: Any, where: str = "decompose") -> int:
 
 
 def check_whole(name: str, value: Any, least: int, where: str) -> int:
-    """A whole number of at least ``least``."""
+    """``value`` as an int of at least ``least``; else an error."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise bad(name, f"a whole number of at least {least}", repr(value), where)
     return int(value)
 
 
 def check_shape(shape: Any, where: str) -> tuple[int, int]:
-    """Two whole numbers of at least 1."""
+    """``shape`` as two ints of at least 1; else an error."""
     try:
         m, n = (int(side) for side in shape)
         whole = m == shape[0] and n == shape[1] and m >= 1 and n >= 1

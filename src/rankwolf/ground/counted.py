@@ -12,9 +12,9 @@ from typing import Any
 class Counted:
     """``with setting(): ...``: the first to enter makes the setting, the last to leave undoes it.
 
-    A context for each user would not do: of two that overlap, the second remembers what the first has set, and
-    "restores" that when both are gone. A fork waits until nobody is between two states. In the child only the forking
-    thread goes on, so the others no longer count there.
+    A context for each thread would not do: of two that overlap, the second finds the setting of the first, takes it for
+    the original, and "restores" it when both have ended. A fork waits until no thread is just making or undoing the
+    setting. In the child only the forking thread goes on, so the other threads no longer count there.
     """
 
     def __init__(self, make: Callable[[], AbstractContextManager[Any]]) -> None:

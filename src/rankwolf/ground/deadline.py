@@ -22,7 +22,7 @@ class TimeUp(Exception):  # noqa: N818 - a signal, not an error
 
 
 class Deadline:
-    """So many seconds from now; None for no limit. ``with deadline:`` puts it in force for this thread.
+    """The moment ``seconds`` from now; None for no limit. ``with deadline:`` puts it in force for this thread.
 
     >>> Deadline(None).passed, Deadline(0.0).passed
     (False, True)
@@ -38,7 +38,7 @@ class Deadline:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since this was made, without those that others took."""
+        """Seconds since this was made, without those that were left out (:meth:`leave_out`)."""
         return time.perf_counter() - self._started - self._others
 
     @property
@@ -57,12 +57,12 @@ class Deadline:
             raise TimeUp
 
     def leave_out(self, seconds: float) -> None:
-        """Do not count these ``seconds``, which others took, such as a callback."""
+        """Do not count these ``seconds``, which a callback took: the deadline is later by as much."""
         self._others += seconds
         self._end += seconds
 
     def already(self, seconds: float) -> None:
-        """Count ``seconds`` that the run took before it was taken up again."""
+        """Count ``seconds`` that the run took before it was resumed from a checkpoint."""
         self.leave_out(-seconds)
 
     def __enter__(self) -> Deadline:
@@ -85,16 +85,16 @@ def current() -> Deadline:
 
 
 def some_go_on() -> bool:
-    """Whether calls that outlived their limit are still under way: the end of the process would wait for them."""
+    """Whether calls by :func:`patiently` are still under way; the end of the process would wait for them."""
     return any(thread.name == PATIENT for thread in threading.enumerate())
 
 
 def patiently(work: Callable[..., T], *arguments: Any, **options: Any) -> T:
-    """``work(*arguments, **options)``, waited for as long as there is time.
+    """What ``work(*arguments, **options)`` returns; :class:`TimeUp` is raised if the deadline in force comes first.
 
-    For functions of LAPACK and BLAS, which cannot be interrupted: when the time is up, the call goes on alone, on
-    arrays that nobody looks at any more, and its answer is dropped. A process that ends meanwhile waits for it:
-    OpenBLAS takes its buffers away at the end, and a call that still uses them would crash.
+    For functions of LAPACK and BLAS, which cannot be interrupted: after the deadline the call goes on in its thread, on
+    arrays that nobody uses any more, and its answer is dropped. The end of the process waits for that thread, because
+    OpenBLAS frees its buffers then, and a call that still uses them would crash.
     """
     deadline = current()
     if deadline.left == inf:

@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-# Which extra brings a package. Those with a name of their own are installed by that name.
+# Which extra brings a package. A package that is not here is installed by its own name.
 EXTRAS = {
     module: extra
     for extra, modules in {
@@ -36,14 +36,14 @@ def is_installed(package: str) -> bool:
     """Whether a package can be found; it is not imported."""
     try:
         return find_spec(package) is not None
-    except ValueError:  # it was taken out of the list of modules
+    except ValueError:  # something put it among the modules without a spec
         return False
 
 
 def require(*packages: str, extra: str | None = None) -> None:
-    """A ModuleNotFoundError that names all of these that are not installed, before any work is done.
+    """Raise a ModuleNotFoundError that names all ``packages`` that are not installed; to be called before any work.
 
-    ``extra``: the one that brings all of them.
+    ``extra``: the extra that the remedy names, where one brings all of them.
     """
     absent = [package for package in packages if not is_installed(package)]
     if absent:
@@ -51,7 +51,7 @@ def require(*packages: str, extra: str | None = None) -> None:
 
 
 def missing(*packages: str, extra: str | None = None) -> ModuleNotFoundError:
-    """What to say where these are not installed: their extras, or their names where they are of no extra of ours."""
+    """The error to raise for packages that are not installed; its remedy is the pip command that installs them."""
     extras = {extra} if extra else {EXTRAS[package] for package in packages if package in EXTRAS}
     others = [] if extra else [package for package in packages if package not in EXTRAS]
     words = [f"'rankwolf[{','.join(sorted(extras))}]'"] if extras else []

@@ -1,4 +1,4 @@
-"""The table that a matrix came in as, without its numbers: with it, parts of the matrix become tables of the same kind.
+"""Frames: what a table was apart from its numbers, so that L and S can be made tables of the same kind again.
 
 No library of tables is imported before a table is made.
 """
@@ -17,7 +17,7 @@ from rankwolf.ground.extras import needed
 
 
 class Frame(ABC):
-    """Names of rows and columns, and the library that they belong to. Subclasses are final."""
+    """Names of rows and columns of a table; a subclass for each library of tables. Subclasses are final."""
 
     @abstractmethod
     def table(self, values: Array) -> Any:
@@ -51,7 +51,7 @@ class NoFrame(Frame):
 
 @dataclass(frozen=True)
 class SavedNames:
-    """Names of rows or columns from a file: those of each level of an index, and what the levels are called."""
+    """Names of rows or columns from a file: for each level of an index its names, and the title of the level."""
 
     levels: tuple[Any, ...]
     titles: tuple[str | None, ...]
@@ -65,7 +65,7 @@ class SavedNames:
         return found if len(found) > 1 else found[0]
 
     def index(self) -> Any:
-        """The index of pandas that was saved."""
+        """The names as a pandas index, of several levels where there are several."""
         pd = needed("pandas")
         if len(self.levels) == 1:
             return pd.Index(self.levels[0], name=self.titles[0])
@@ -78,7 +78,7 @@ def _index(names: Any) -> Any:
 
 @dataclass(frozen=True)
 class PandasFrame(Frame):
-    """Index and columns of a pandas frame, whatever levels they have, or their names from a file."""
+    """Index and columns of a pandas frame, each a pandas index or :class:`SavedNames` from a file."""
 
     index: Any
     columns: Any
@@ -121,7 +121,7 @@ class XarrayFrame(Frame):
     attrs: Mapping[Any, Any] = field(default_factory=dict)
 
     def names(self, axis: int) -> Any:
-        """The coordinates along a dimension."""
+        """The coordinates along the first (0) or second (1) dimension; None where it has none."""
         dimension = self.dims[axis]
         if dimension not in self.coords:
             return None

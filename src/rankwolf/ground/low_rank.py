@@ -12,7 +12,7 @@ from rankwolf.ground.arrays import Array
 from rankwolf.ground.frames import Frame
 from rankwolf.ground.matrix import ColumnKey, Matrix, RowKey, split_key
 
-# Rows of a tall factor that are worked on at once, at least.
+# Rows of a piece of a tall factor, at least; pieces are factorised one at a time.
 PIECE = 4096
 
 Allocate = Callable[[tuple[int, int], Any], Array]
@@ -45,11 +45,11 @@ class LowRank(Matrix):
         allocate: Allocate = np.empty,
         done: Callable[[int, int], object] = lambda start, stop: None,
     ) -> LowRank:
-        """Decompose left · rightᵀ: two thin QR factorisations and a small SVD, (m + n)·r².
+        """The decomposition of left · rightᵀ, by two thin QR factorisations and a small SVD: O((m + n)·r²) operations.
 
-        ``left`` may be larger than the memory. It is taken piece by piece, in two rounds: Q and R of each, then of the
-        triangles. ``allocate`` makes the arrays of its height, of which one is float64; ``done`` is told the ends of
-        the rows that are not needed for now.
+        ``left`` may be larger than the memory. Its QR is made in two rounds: of each piece of its rows, then of the
+        triangles R of all pieces. ``allocate`` makes the two arrays of m rows, one of them in double precision;
+        ``done(start, stop)`` is called for rows that are not needed for now.
         """
         (m, r), dtype = left.shape, left.dtype
         if r == 0:
@@ -91,7 +91,7 @@ class LowRank(Matrix):
 
     @property
     def T(self) -> LowRank:  # noqa: N802
-        """The transpose, without a copy."""
+        """The transpose, without a copy and without names."""
         return LowRank(self.vt.T, self.s, self.u.T)
 
     @property
@@ -100,15 +100,15 @@ class LowRank(Matrix):
         return float(np.sum(self.s))
 
     def first(self, count: int) -> LowRank:
-        """The ``count`` strongest directions of it, without a copy."""
+        """L with its ``count`` largest singular values alone, without a copy."""
         return LowRank(self.u[:, :count], self.s[:count], self.vt[:count], self.frame)
 
     def labelled(self, frame: Frame | None) -> LowRank:
-        """The same with the names of a table, without a copy."""
+        """L with the names of ``frame``, without a copy."""
         return LowRank(self.u, self.s, self.vt, frame)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "u": np.asarray(self.u)}  # that of a cluster comes here first
+        return {**vars(self), "u": np.asarray(self.u)}  # fetched, where it is on a cluster
 
     def factors(self) -> tuple[Array, Array]:
         """(U, V) with L = U Vᵀ and the singular values shared evenly: ‖U‖² = ‖V‖² = ‖L‖_*."""
@@ -138,23 +138,24 @@ class LowRank(Matrix):
 
 
 def thin_qr(factor: Array) -> tuple[Array, Array]:
-    """Q and R of a tall factor in double precision; Q takes the place of the one copy that is made."""
+    """(Q, R) of a tall factor in double precision, 4m·r² operations; the one copy that is made becomes Q."""
     copy = np.array(factor, np.result_type(factor.dtype, np.float64), order="F")
     q, r = scipy.linalg.qr(copy, overwrite_a=True, mode="economic", check_finite=False)
     return q, r
 
 
 def pieces_of(rows: int, width: int = 0) -> list[tuple[int, int]]:
-    """The ends of pieces of about equal height, at least ``PIECE`` rows and twice as many as columns, or all rows.
+    """(start, stop) of pieces of about equal height, at least ``PIECE`` and 2·width rows, or of all rows as one piece.
 
-    High enough for the triangles of all of them to take no more memory than one.
+    They are at least √(rows·width) high, too: then the width × width triangles of all pieces together take no more
+    memory than one piece.
     """
     count = max(1, rows // max(PIECE, 2 * width, round((rows * width) ** 0.5)))
     return [(rows * k // count, rows * (k + 1) // count) for k in range(count)]
 
 
 def svd_of_triangles(r_left: Array, r_right: Array, dtype: Any) -> tuple[Array, Array, Array]:
-    """(u, s, vt) of r_left·r_rightᵀ, without what is rounding of factors of that ``dtype``."""
+    """(u, s, vt) of r_left·r_rightᵀ, without singular values that are mere rounding of factors in ``dtype``."""
     u, s, vt = scipy.linalg.svd(r_left @ r_right.T, full_matrices=False)
     # Below this, a singular value is rounding of the factors, not part of the matrix. No higher: a direction that
     # is left out of L stands in G, where it counts against λ_L, which may be a thousandth of the leading value.

@@ -9,28 +9,28 @@ import resource
 import sys
 from pathlib import Path
 
-# Not shared with the children that a process may fork.
+# Private: a child that the process forks gets a copy of its own.
 _OWN = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
 
 
 def mapped_memory(size: int) -> mmap.mmap:
-    """Zeros at the start of a page. The system gets them back at once when nobody holds them."""
+    """``size`` bytes of zeros that start at a page; the system gets them back as soon as nobody refers to them."""
     return mmap.mmap(-1, size, **_OWN)
 
 
 def free_memory() -> int:
-    """Bytes that this machine could give without swapping; what Linux calls available, elsewhere all of it."""
+    """Bytes that the machine can give without swapping: what Linux calls available; elsewhere, all of its memory."""
     found = _kilobytes("/proc/meminfo", "MemAvailable:")
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if found is None else 1024 * found
 
 
 def available_memory() -> int:
-    """What this process may take: the memory that is free or can be freed at once, less a fifth."""
+    """Bytes that this process may still take: four fifths of :func:`free_memory`."""
     return free_memory() * 4 // 5
 
 
 def resident_memory() -> int:
-    """What this process holds now; 0 where the system does not say."""
+    """Bytes of memory that this process holds now; 0 where the system does not say."""
     try:
         return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf(
             "SC_PAGE_SIZE"
@@ -44,13 +44,13 @@ def peak_memory() -> int:
     found = _kilobytes("/proc/self/status", "VmHWM:")
     if found is not None:
         return 1024 * found
-    # On Linux this would count the process that started this one, too.
+    # Not on Linux, where this number also counts the process that started this one.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak
 
 
 def parse_size(text: str) -> int:
-    """``1GB``, ``512 MiB``, ``2e9``: bytes. A ValueError for anything else.
+    """The number of bytes that words such as ``1GB``, ``512 MiB`` or ``2e9`` mean; a ValueError for other words.
 
     >>> parse_size("1GB"), parse_size("512MiB")
     (1000000000, 536870912)

@@ -1,4 +1,4 @@
-"""A matrix that is not stored entry by entry, with the manners of one that is."""
+"""A matrix that is not stored entry by entry and still behaves like a NumPy array."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rankwolf.ground.frames import Frame, NoFrame, PolarsFrame
 
 RowKey = slice | SupportsIndex | Array
 ColumnKey = slice | int
-# Entries that are made dense at a time while somebody goes through the rows.
+# Entries that are made dense at a time in a loop over the rows.
 BLOCK_ENTRIES = 2**20
 
 
 def split_key(key: RowKey | tuple[RowKey, ColumnKey]) -> tuple[RowKey, ColumnKey]:
-    """Rows and columns of an index: rows as NumPy has them, then perhaps a slice or a number of columns."""
+    """(rows, columns) of an index: rows as NumPy takes them, columns a slice or a number, all where none are given."""
     rows, columns = key if isinstance(key, tuple) and len(key) == 2 else (key, slice(None))
     if isinstance(rows, tuple) or not isinstance(columns, slice | int | np.integer):
         raise IndexError(
@@ -29,14 +29,14 @@ def split_key(key: RowKey | tuple[RowKey, ColumnKey]) -> tuple[RowKey, ColumnKey
 
 
 class Matrix(ABC):
-    """What NumPy, pandas and people ask of a matrix; L and S are such.
+    """What NumPy, pandas and people ask of a matrix; L and S are of this class.
 
-    ``len`` and a loop go over the rows. Sums, products and comparisons entry by entry and NumPy's functions make the
-    dense array first, m·n numbers, and give one back. ``frame`` is the table that the data was, if any.
+    ``len`` and a loop go over the rows. Entry-wise sums, products and comparisons and NumPy's functions first make the
+    dense array, m·n numbers, and return an array. ``frame`` has the names of the table that the data was, if any.
     """
 
     frame: Frame | None = None
-    # pandas and NumPy leave operators between their own objects and this one to this one.
+    # pandas and NumPy leave an operator between an object of theirs and this one to this class.
     __pandas_priority__ = 10_000
     __array_priority__ = 1000.0
     __hash__ = object.__hash__
@@ -60,7 +60,7 @@ class Matrix(ABC):
         return np.asarray(self[:])
 
     def to_frame(self) -> Any:
-        """A table with the row and column names of the data: polars where the data was, else pandas.
+        """A table with the row and column names of the data: of polars where the data was a polars table, else pandas.
 
         Of an xarray.DataArray the first dimension becomes the index and the second the columns; :meth:`to_xarray` keeps
         all of its coordinates.
@@ -159,7 +159,7 @@ class Matrix(ABC):
 
     @staticmethod
     def _combined(combine: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-        """An array; a table where the other one is a table."""
+        """``combine(left, right)``, each Matrix made dense: an array, or a table where one operand is a table."""
         return combine(_beside(right, left), _beside(left, right))
 
 
@@ -168,7 +168,7 @@ def _dense(item: Any) -> Any:
 
 
 def _beside(other: Any, item: Any) -> Any:
-    """``item``, dense: a table beside one of polars, which adds nothing but tables to its own."""
+    """``item``, dense; where ``other`` is a polars table, as one too: polars combines its tables with no arrays."""
     kind = type(other)
     if isinstance(item, Matrix) and kind.__name__ == "DataFrame" and kind.__module__.startswith("polars."):
         return PolarsFrame(tuple(other.columns)).table(item.toarray())

@@ -1,4 +1,4 @@
-"""Nesterov's sequence, in one place."""
+"""Nesterov's sequence, by which the accelerated methods weigh their momentum."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ class Momentum:
     factor: float = 0.0
 
     def next(self) -> Momentum:
-        """One element further: lines 5 and 6 of Algorithm 8."""
+        """The next element of the sequence: line 5 of Algorithm 8, and the factor of lines 6 and 7."""
         t = (1.0 + (1.0 + 4.0 * self.t**2) ** 0.5) / 2.0
         return Momentum(t, (self.t - 1.0) / t)

@@ -11,8 +11,8 @@ T = TypeVar("T")
 class computed_once(Generic[T]):  # noqa: N801
     """``functools.cached_property`` without its lock, which Python 3.11 holds while the value is computed.
 
-    A process that is forked by another thread meanwhile would wait for that lock for ever. Without it, two threads
-    that ask at the same moment may both compute the value; one of the two is kept.
+    If another thread forks the process meanwhile, the child inherits the held lock and would wait for it for ever.
+    Without the lock, two threads that ask at the same moment may both compute the value; one of the two is kept.
     """
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
@@ -29,5 +29,5 @@ class computed_once(Generic[T]):  # noqa: N801
     def __get__(self, instance: object | None, owner: type) -> Self | T:
         if instance is None:
             return self
-        # Kept where an attribute would be, which Python finds before it asks here again.
+        # Kept among the instance's attributes, where Python looks before it calls this method.
         return vars(instance).setdefault(self._name, self._compute(instance))  # type: ignore[no-any-return]

@@ -1,9 +1,9 @@
 """Files and folders that appear whole or not at all.
 
 What is being written lies in a *workshop*: a folder beside the target, with a random name, that only its owner may
-enter. Nobody can guess its name and put a link in its place, two threads never meet in one, and moving the finished
-work out of it is one rename. A workshop is locked for as long as its process lives, whatever ends that. One that is
-not locked was left behind by a process that was killed, and is removed when the next one begins in the same folder.
+enter. Nobody can guess its name and put a link in its place, two threads never share one, and moving the finished
+work out of it is one rename. A workshop stays locked until its process ends, in whatever way. A workshop without a
+lock was left behind by a process that was killed; it is removed when another one is made in the same folder.
 
 Standard library only: commands import this before they know that they will need anything else.
 """
@@ -23,7 +23,8 @@ from pathlib import Path
 Name = str | os.PathLike[str]
 
 PREFIX, SUFFIX = ".rankwolf-", ".part"
-# A folder gets its last name when it is locked, so that none without a lock is taken for a dead one.
+# A workshop is made under a first name and gets its final one once it is locked, so that no process takes it for a
+# leftover before that. Under the first name it is a leftover after so many seconds.
 UNLOCKED_SUFFIX, A_MOMENT = ".new", 60.0
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -32,8 +33,8 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 def whole(path: Name, *, overwrite: bool = True) -> Iterator[Path]:
     """A temporary path with the name of ``path``, for a file or a folder; it becomes ``path`` when the block ends well.
 
-    Otherwise nothing is left, and what ``path`` was before is untouched. What is replaced hands on its permissions. An
-    error of the file system names ``path``, not the temporary path.
+    Otherwise nothing is left of it, and what was at ``path`` before is untouched. The new file or folder takes over the
+    permissions of the one that it replaces. An error of the file system names ``path``, not the temporary path.
     """
     target = Path(path)
     if not overwrite and os.path.lexists(target):
@@ -47,7 +48,7 @@ def whole(path: Name, *, overwrite: bool = True) -> Iterator[Path]:
 
 @contextmanager
 def workshop(target: Path) -> Iterator[Path]:
-    """A locked folder of this process alone, beside ``target``; it is removed at the end with what is still in it."""
+    """A locked folder beside ``target``, for this block alone; it is removed at the end with what is still in it."""
     try:
         remove_leftovers(target.parent)
         folder, lock = _locked_folder(target.parent)
@@ -76,7 +77,7 @@ def replace(new: Path, target: Path) -> None:
 
 
 def flush(path: Path) -> None:
-    """Wait until a file is on the disk; not for each of the thousands that a folder may hold."""
+    """Wait until a file is on the disk. A folder, which may hold thousands of files, is not waited for."""
     if path.is_file():
         with path.open("rb") as file:
             os.fsync(file.fileno())
@@ -87,7 +88,7 @@ def remove_leftovers(folder: Path) -> None:
     with os.scandir(folder) as entries:
         ours = [entry for entry in entries if entry.name.startswith(PREFIX)]
     for entry in (entry for entry in ours if entry.name.endswith(UNLOCKED_SUFFIX)):
-        with suppress(OSError):  # empty, and a moment old in a process that lives
+        with suppress(OSError):  # it is empty, and a living process renames it within a moment
             if entry.stat(follow_symlinks=False).st_mtime < time.time() - A_MOMENT:
                 os.rmdir(entry.path)
     for entry in (entry for entry in ours if entry.name.endswith(SUFFIX)):
@@ -105,7 +106,7 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def _random_word() -> str:
-    """16 letters that nobody can guess: ``secrets.token_hex(8)`` without the 8 ms that its import takes."""
+    """16 hexadecimal digits that nobody can guess: ``secrets.token_hex(8)`` without the 8 ms that its import takes."""
     return os.urandom(8).hex()
 
 
@@ -125,9 +126,9 @@ def _locked_folder(parent: Path) -> tuple[Path, int]:
 
 
 def _lock(folder: str) -> int:
-    """Lock a folder until the process ends or closes the number that is returned; an OSError where another has it.
+    """Lock a folder until the process ends or closes the returned descriptor; an OSError where it is locked already.
 
-    A file system that knows no such locks gives none to anybody, and there leftovers stay.
+    On a file system without such locks a new workshop stays unlocked, and leftovers are not removed.
     """
     number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
@@ -142,10 +143,10 @@ def _lock(folder: str) -> int:
 
 
 def _exchange(new: Path, target: Path) -> None:
-    """Put a folder in the place of another: both change places in one step where the system can do that.
+    """Put the folder ``new`` in the place of ``target``: the two are exchanged in one step where the system can.
 
-    The old one is then in the workshop, and removed with it. Otherwise it makes room first, under a name that nobody
-    removes, so that a process that is killed between the two steps loses nothing.
+    The old folder is then in the workshop, and removed with it. Elsewhere it is first moved aside, to a name that
+    :func:`remove_leftovers` leaves alone, so that nothing is lost if the process is killed between the two steps.
     """
     if _renamed_at_once(new, target):
         return
@@ -154,7 +155,7 @@ def _exchange(new: Path, target: Path) -> None:
         os.replace(target, aside)
         os.replace(new, target)
     finally:
-        if os.path.lexists(aside) and not os.path.lexists(target):  # broken off in between
+        if os.path.lexists(aside) and not os.path.lexists(target):  # the second step failed
             os.replace(aside, target)
         elif aside.is_dir() and not aside.is_symlink():
             shutil.rmtree(aside, ignore_errors=True)
@@ -163,7 +164,7 @@ def _exchange(new: Path, target: Path) -> None:
 
 
 def _renamed_at_once(new: Path, target: Path) -> bool:
-    """Linux's renameat2 with RENAME_EXCHANGE; False where there is none, or not for this file system."""
+    """Exchange two paths by Linux's renameat2; False where the system or the file system cannot."""
     import ctypes
 
     try:
@@ -175,8 +176,8 @@ def _renamed_at_once(new: Path, target: Path) -> bool:
 
 
 def _renamed(error: OSError, folder: Path, target: Path) -> OSError:
-    """An error about the workshop, with the name that the user gave; a full disk often names nothing at all."""
-    if error.errno in FULL:  # whichever part of it was being written, and whatever a library made of it
+    """The same error with the path that the user gave in place of the workshop's."""
+    if error.errno in FULL:  # such an error often names no file, or one that a library made
         return OSError(error.errno, os.strerror(error.errno), str(target))
     name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else None
     if error.errno is None or name is None or not Path(name).is_relative_to(folder):

@@ -1,17 +1,17 @@
 """Every compiled kernel, in one folder: functions of plain arrays and numbers, one file for each kind of work.
 
 Nothing here knows of sources, problems or solvers, starts a thread or checks what a user gave, and nothing here imports
-from the rest of the package. A loop that NumPy does as well does not live here.
+from the rest of the package. A loop that NumPy runs as fast does not belong here.
 
 Rules: no ``parallel=True`` (tiles are spread over a thread pool instead, which is safe with threads, forks and
 Dask), the GIL is released, NaN keeps its meaning (it marks an entry that was not observed), and sums of a long
 row are carried to float64 every ``CHUNK`` entries, so that float32 tiles do not cost accuracy in the objective.
 
-The inner loops run over slices of a row and choose with ``a if c else b``: so written they become vector instructions
-(0.2 ns an entry); indexed in two dimensions, or with ``min`` and ``max``, they do not (2.6 ns).
+The inner loops run over slices of a row and choose with ``a if c else b``: in this form they become vector instructions
+(0.2 ns an entry). Indexed in two dimensions, or with ``min`` and ``max``, they do not (2.6 ns).
 
-Arrays are copied by a loop: for the error that ``a[:] = b`` could raise, Numba compiles how numbers become words, two
-seconds for whoever calls the kernel first.
+Arrays are copied by a loop. ``a[:] = b`` could raise an error with numbers in its message, and Numba would compile the
+formatting of numbers for it: two seconds more at the first call.
 """
 
 from rankwolf.kernels.compiling import must

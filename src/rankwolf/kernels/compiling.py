@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import numba
 
+# After so many entries of a row, sums in the tile's type are carried to float64.
 CHUNK = 512
 # Everything of fastmath but "no NaN" and "no infinity": a NaN is data here.
 _REORDER = {"reassoc", "contract", "nsz", "arcp"}
@@ -26,7 +27,7 @@ def compiled(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """Compile it inside of those that call it and not by itself, which the first call of a process would wait for."""
+    """Compile into each of its callers and not by itself, so that the first call of a process has less to wait for."""
     return numba.njit(inline="always", **_OPTIONS)(function)  # type: ignore[no-any-return]
 
 
@@ -34,7 +35,7 @@ def inlined(function: F) -> F:
 def must(fits: bool) -> None:
     """Refuse arrays that do not belong together: a compiled loop would read and write beyond their ends.
 
-    What solvers make always fits. What they go on with from a file of somebody else may not.
+    Arrays that solvers make always fit; those of a checkpoint that somebody else has written may not.
     """
     if not fits:
         raise ValueError("arrays of different shapes")

@@ -1,6 +1,6 @@
-"""One look at every entry in an iteration on measurements, where L, S and what is carried along are arrays.
+"""The entry-wise parts of an iteration on measurements, each in one read of its arrays.
 
-Real and complex numbers alike: a number is shrunk towards 0 by its modulus.
+They take real and complex numbers: T_cut shrinks a number's modulus by ``cut``. ‖S‖₀ is the number of nonzeros.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def relax_pair(
 
 @compiled
 def extrapolate_pair(gradient: np.ndarray, carried_L: np.ndarray, carried_S: np.ndarray, step: float) -> None:
-    """carried_L and carried_S ← themselves + step·gradient."""
+    """carried_L += step·gradient and carried_S += step·gradient."""
     must(carried_L.shape == gradient.shape and carried_S.shape == gradient.shape)
     for i in range(gradient.shape[0]):
         g, left, right = gradient[i], carried_L[i], carried_S[i]
@@ -90,8 +90,8 @@ def carry_pair(
 ) -> tuple[float, int]:
     """S = T_cut(carried_S); for both parts carried ← ratio·carried + (1 + past − ratio)·new − past·old − step·gradient.
 
-    ``sparse`` comes in as the old S and leaves as the new one; ``gradient`` leaves as L + S.
-    Returns ‖S‖₁ and ‖S‖₀.
+    ``low_rank`` is the new L and ``old`` the one before. ``sparse`` comes in as the old S and leaves as the new one;
+    ``gradient`` leaves as L + S, both new. Returns ‖S‖₁ and ‖S‖₀.
     """
     must(low_rank.shape == sparse.shape and old.shape == sparse.shape and gradient.shape == sparse.shape)
     must(carried_L.shape == sparse.shape and carried_S.shape == sparse.shape)

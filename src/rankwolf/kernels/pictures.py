@@ -1,4 +1,4 @@
-"""Kernels on pictures: how many samples of a pixel are like it, votes in squares, weighted medians over time."""
+"""Kernels on pictures: comparing pixels with samples, votes in squares, connected parts, medians and quantiles."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import numpy as np
 
 from rankwolf.kernels.compiling import compiled, must
 
-# Added to a sample that does not count: it is then farther from every residual, within ±255, than any radius.
+# Added to a sample that does not count, so that it is farther from every residual, within ±255, than any radius.
 NO_SAMPLE = 8192
-# Anything above this does not count.
+# A sample or residual whose first channel is above this does not count.
 COUNTS = 4096
 ALL_BITS = np.uint64(2**64 - 1)
-# Residuals as bits: each of 64 bits stands for so many gray levels, from −256 on.
+# A set of residuals is kept as 64 bits, each of which stands for this many gray levels, from −256 on.
 LEVELS_A_BIT = 8
-# So many samples are compared with whole rows of a picture: as many as decide nearly everywhere.
+# This many samples of each pixel are compared for a whole row of pixels at once; they decide nearly everywhere.
 AT_ONCE = 4
 
 
@@ -25,7 +25,7 @@ CHUNK = 512
 def are_near(
     one: np.ndarray, y: int, x: int, many: np.ndarray, row: int, column: int, k: int, square_radius: int
 ) -> bool:
-    """Whether ‖one[y, x] − many[row, column, k]‖² ≤ r². Most that are far apart are so in the first channel already."""
+    """Whether ‖one[y, x] − many[row, column, k]‖² ≤ r². Pixels that differ mostly do so in the first channel."""
     difference = int(one[y, x, 0]) - int(many[row, column, k, 0])
     total = difference * difference
     for channel in range(1, one.shape[2]):
@@ -50,9 +50,9 @@ def mark_strangers(
 
     ``residual`` (height, width, channels) and ``samples`` (n, channels, height, width) are int16. A pixel is compared
     with its own samples, then with sample k of the pixel at ``offsets[j, k]`` from it, for every j; outside the picture
-    that is the pixel at the border. The first few samples, with which most pixels find their matches, are compared with
-    whole rows. After them the search ends at the match that decides; it does not begin where no sample is near in one
-    of the channels: ``known`` (channels, height, width), made by :func:`add_known`, has the bits of those that are.
+    that is the nearest pixel of the border. The first few samples, among which most pixels find their matches, are
+    compared for whole rows. The search through the others ends at the match that decides. It is skipped where in some
+    channel no sample is near, as ``known`` (channels, height, width) tells, the bits made by :func:`add_known`.
     """
     count, channels, height, width = samples.shape
     must(residual.shape == (height, width, channels) and known.shape == (channels, height, width))
@@ -96,7 +96,7 @@ def mark_strangers(
 
 @compiled
 def bits(low: int, high: int) -> np.uint64:
-    """The bits of the gray levels from ``low`` to ``high``; the first and the last are also for what lies beyond."""
+    """The bits of the gray levels from ``low`` to ``high``; levels beyond the range belong to the first or last bit."""
     first = min(max((low + 256) // LEVELS_A_BIT, 0), 63)
     last = min(max((high + 256) // LEVELS_A_BIT, 0), 63)
     return (ALL_BITS << np.uint64(first)) & (ALL_BITS >> np.uint64(63 - last))
@@ -106,9 +106,9 @@ def bits(low: int, high: int) -> np.uint64:
 def add_known(
     sample: np.ndarray, where: np.ndarray, offset: np.ndarray, square_radius: int, known: np.ndarray
 ) -> None:
-    """Add to ``known`` (channels, height, width) the bits of all that is near the sample at ``offset`` from a pixel.
+    """For each pixel, add to ``known`` (channels, height, width) the bits of all levels near the sample at ``offset``.
 
-    ``sample`` has the same shape; it is looked at where ``where`` (height, width) is True and it counts.
+    ``sample`` has the same shape as ``known``. It is used where it counts and ``where`` (height, width) is True.
     """
     channels, height, width = sample.shape
     must(known.shape == sample.shape and where.shape == (height, width) and offset.size == 2)
@@ -181,10 +181,11 @@ def count_visits(
     least: int,
     patience: int,
 ) -> int:
-    """In how many separate visits samples of pixel (row, column) come within the radius of sample ``own`` of (y, x).
+    """The number of separate visits in which pixel (row, column) looks like sample ``own`` of pixel (y, x).
 
-    ``samples`` is (height, width, n, channels). A visit is a run of consecutive matches; up to ``patience`` samples
-    that do not match do not end it. The visit at the time of ``own`` itself is not counted. Counts to ``least`` only.
+    ``samples`` is (height, width, n, channels), in the order of time. A visit is a run of samples within the radius;
+    up to ``patience`` others in between do not end it. The visit at the time of ``own`` is not counted. Counting stops
+    at ``least``.
     """
     found = 0
     here = samples[:, :, own]
@@ -221,11 +222,11 @@ def mark_unsupported(
     end: int,
     strange: np.ndarray,
 ) -> None:
-    """For every sample of the rows from ``begin`` to before ``end``, whether it is an object's: (n, height, width).
+    """Mark in ``strange`` (n, height, width) the samples of an object, for the rows from ``begin`` to before ``end``.
 
-    A sample within the radius of ``usual`` (height, width, channels), the median over time, is background. Any other
-    is, if residuals like it came in at least ``least`` (height, width) separate visits other than its own, to this
-    pixel or to the ones at ``offsets`` from it. ``samples`` are in the order of time.
+    A sample within the radius of ``usual`` (height, width, channels), the median over time, is background. So is one
+    for which :func:`count_visits` finds at least ``least`` (height, width) other visits, at this pixel and at those at
+    ``offsets`` from it. All others belong to objects. ``samples`` are in the order of time.
     """
     height, width, count, _ = samples.shape
     for y in range(begin, end):
@@ -265,7 +266,7 @@ def mark_differences(
 
 @compiled
 def count_in_squares(mask: np.ndarray, size: int, counts: np.ndarray) -> None:
-    """How many pixels are True in the square of side ``size``, odd, around each; the border is repeated outwards."""
+    """``counts`` ← the number of True pixels in the square of odd side ``size`` around each; borders are repeated."""
     height, width = mask.shape
     half = size // 2
     down = np.zeros(width, np.int32)
@@ -287,10 +288,10 @@ def count_in_squares(mask: np.ndarray, size: int, counts: np.ndarray) -> None:
 
 @compiled
 def connect_runs(begin: np.ndarray, end: np.ndarray, line: int, part: np.ndarray) -> int:
-    """Number the connected parts of runs of pixels, which are in order; rows are ``line`` pixels apart. How many parts.
+    """Write into ``part`` the connected part of each run of pixels [begin, end); return the number of parts.
 
-    A run belongs with those of the row above that it touches. The first run of a part stands for it while runs are
-    joined, so that parts are numbered in the order of their first runs.
+    Runs are in the order of pixels, counted through all rows; a pixel and the one below it are ``line`` apart. A run is
+    connected with the runs of the row above that it touches. Parts are numbered in the order of their first runs.
     """
     above = 0
     for i in range(begin.size):
@@ -319,9 +320,9 @@ def connect_runs(begin: np.ndarray, end: np.ndarray, line: int, part: np.ndarray
 
 @compiled
 def weighted_medians(values: np.ndarray, weights: np.ndarray, medians: np.ndarray) -> None:
-    """Of ``values`` (n, columns), each column with its ``weights`` (n, columns): the lower weighted median.
+    """``medians`` ← the lower weighted median of each column of ``values`` (n, columns), with its own ``weights``.
 
-    By a selection that keeps the part in which half of the weight is reached: O(n) a column on average.
+    By quickselect: of two parts, keep the one in which half of the weight is reached. O(n) a column on average.
     """
     count, columns = values.shape
     value, weight = np.empty(count, values.dtype), np.empty(count)
@@ -361,9 +362,9 @@ def weighted_medians(values: np.ndarray, weights: np.ndarray, medians: np.ndarra
 
 
 def quantiles(values: np.ndarray, share: float) -> np.ndarray:
-    """Of each column of ``values`` (n, columns), float16, as numpy.quantile has it: float32.
+    """The quantile ``share`` of each column of ``values`` (n, columns), float16, as float32; as numpy.quantile.
 
-    Between two values in proportion. Time: about 32 comparisons a value, 16 or more at once.
+    Between two values it is linear. Time: 32 comparisons a value, of which vector instructions do 16 or more at once.
     """
     place = share * (len(values) - 1)
     keys = _swapped(np.ascontiguousarray(values).view(np.int16))
@@ -375,16 +376,16 @@ def quantiles(values: np.ndarray, share: float) -> np.ndarray:
 
 
 def _swapped(bits: np.ndarray) -> np.ndarray:
-    """The bits of float16 as whole numbers in the same order, and back: those of negative numbers count downwards."""
+    """The bits of float16 as int16 in the same order, or back: for negative numbers all bits but the sign flip."""
     return np.asarray(bits ^ ((bits >> 15) & np.int16(0x7FFF)))
 
 
 @compiled
 def select(values: np.ndarray, rank: int, found: np.ndarray) -> None:
-    """found[j] ← the value that has ``rank`` smaller ones, but for ties, in column j of ``values`` (n, columns), int16.
+    """found[j] ← the value at place ``rank``, from 0, of the sorted column j of ``values`` (n, columns), int16.
 
-    Bit by bit, from the highest: a bit is set if no more than ``rank`` values are smaller than the number with it. All
-    columns of a chunk take the same steps, so that a processor takes many at once.
+    Bit by bit, from the highest: a bit is set if at most ``rank`` values are smaller than the number with that bit. All
+    columns of a chunk take the same steps, so that vector instructions work on many of them at once.
     """
     count, columns = values.shape
     must(found.size == columns)

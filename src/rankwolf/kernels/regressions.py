@@ -1,4 +1,4 @@
-"""The robust row-local step: each row of U by Newton's method with a line search."""
+"""The robust row-local step: the Huber regression of each row on a factor, by Newton's method with a line search."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def step_length(
 ) -> float:
     """The t ≥ 0 that minimises Σ Huber(D − t·change) + slope·t + ½curvature·t² for one row.
 
-    The derivative is increasing and piecewise linear, and ``start`` at t = 0: Newton's method inside a bracket from
-    t = 1, until the derivative is a tenth of what it was; t = 1 is kept where it is exact. NaN in D: not observed.
+    The derivative is increasing and piecewise linear, and it is ``start`` at t = 0. Newton's method inside a bracket
+    begins at t = 1 and ends when the derivative is at most a tenth of ``start``. NaN in D: not observed.
     """
     if start >= 0.0:
         return 0.0
@@ -63,7 +63,7 @@ def search_rows(
     curvatures: np.ndarray,
     steps: np.ndarray,
 ) -> None:
-    """The :func:`step_length` of each row, and D moved by it."""
+    """Write the :func:`step_length` t of each row into ``steps``, and move D ← D − t·change."""
     must(
         change.shape == residual.shape
         and starts.size == slopes.size == curvatures.size == steps.size == residual.shape[0]
@@ -77,7 +77,7 @@ def search_rows(
 
 @compiled
 def solve_factored(matrix: np.ndarray, side: np.ndarray) -> None:
-    """side ← (F Fᵀ)⁻¹·side, F the lower triangle of ``matrix``, which stays."""
+    """side ← (F Fᵀ)⁻¹·side, where F is the lower triangle of ``matrix``. The matrix is not changed."""
     n = side.size
     for k in range(n):
         for i in range(k):
@@ -91,7 +91,7 @@ def solve_factored(matrix: np.ndarray, side: np.ndarray) -> None:
 
 @compiled
 def solve_positive(matrix: np.ndarray, side: np.ndarray) -> None:
-    """side ← matrix⁻¹·side for a positive definite matrix, which its Cholesky factor replaces."""
+    """side ← matrix⁻¹·side for a positive definite matrix, whose lower triangle becomes its Cholesky factor."""
     n = side.size
     for k in range(n):
         for i in range(k):
@@ -123,7 +123,7 @@ def fit_row(
 ) -> None:
     """Move ``u`` towards the minimiser of ½λ_L‖u‖² + Σ Huber(entries − right[columns]·u), for one row.
 
-    Newton's method with a line search, at most ``steps`` times, until a step is below ``tol`` of its length. The
+    Newton's method with a line search takes at most ``steps`` steps, and ends when one is shorter than ``tol``·‖u‖. The
     arrays after ``u`` are working memory; neither what they held before nor their addresses change the result.
     To ensure that, no loop both adds up and writes: LLVM compiles such a loop twice, with and without vector
     instructions, chooses between the two by how far apart the arrays lie, and each rounds its sum differently.
@@ -140,7 +140,7 @@ def fit_row(
         for k in range(rank):
             fitted += rows[a, k] * u[k]
         residual[a] = entries[a] - fitted
-    # Far from the answer few entries are inside the limit: from nothing, the first Hessian counts them all.
+    # Far from the answer few entries are inside the limit: where u = 0, the first Hessian counts all of them.
     cold = True
     for k in range(rank):
         cold = cold and u[k] == zero

@@ -1,12 +1,12 @@
-"""Rows whose outliers are chosen one by one, with an eye on what the row would be without each entry.
+"""Trimmed fits of rows: outliers are chosen one by one, by how the fit would change without each entry.
 
 For a row with entries x_a = v_a·u + noise, this lowers, over u and the set A of entries that count,
 
     J(u, A) = Σ_{a in A} (x_a − v_a·u)² + uᵀ P u + limit²·(number of entries not in A).
 
 Taking entry a out lowers the first two terms by d_a²/(1 − h_a), putting it back raises them by d_a²/(1 + h_a), with the
-residual d and the leverage h_a = v_aᵀ(Σ_A v vᵀ + P)⁻¹v_a: an entry that has drawn u to itself has a small d_a, and a
-leverage that gives it away. So each move is the one that lowers J the most, and at the end no single move lowers it.
+residual d and the leverage h_a = v_aᵀ(Σ_A v vᵀ + P)⁻¹v_a: an outlier that has drawn u to itself has a small d_a, but a
+high leverage. Each move is the one that lowers J the most, and at the end no single move lowers it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import numpy as np
 from rankwolf.kernels.compiling import compiled, must
 from rankwolf.kernels.regressions import solve_factored, solve_positive
 
-# An entry that alone decides a direction has a leverage of nearly 1.
+# 1 − h_a is taken as at least this: an entry that alone decides a direction has a leverage of nearly 1.
 LEAST_REST = 1e-9
-# Relative to the curvature of a row that counts in full.
+# A ridge, relative to the curvature of a row all of whose entries count.
 RIDGE = 1e-11
+# Where a descent begins: see trim_stored_rows.
 FROM_ALL, FROM_LIKELY, FROM_HERE, FROM_GUESS = 0, 1, 2, 3
 
 
@@ -34,9 +35,10 @@ def _solve_live(
     u: np.ndarray,
     side: np.ndarray,
 ) -> None:
-    """The u that is best for this A; ``gram`` is left as the Cholesky factor of Σ_A v vᵀ + P, and ``side`` as anything.
+    """Write the best u for the set A (``live``). ``gram`` leaves as the Cholesky factor of Σ_A v vᵀ + P.
 
-    A ridge keeps that positive where P is as good as zero; the second of two steps takes its trace out of u.
+    A ridge keeps that matrix positive where P is nearly 0; a second step, of refinement, removes the ridge's effect on
+    u. ``side`` is working memory.
     """
     rank = prior.shape[0]
     for k in range(rank):
@@ -108,7 +110,10 @@ def _choose(
     leverage: np.ndarray,
     pull: np.ndarray,
 ) -> None:
-    """Move from this A to one that no single entry makes better; about half of the entries count at least."""
+    """Move from this A (``live``) to one that no single change improves; at least about half of the entries stay in A.
+
+    Both ``live`` and ``u`` are overwritten; the arrays after ``u`` are working memory.
+    """
     rank = prior.shape[0]
     _solve_live(entries, vectors, count, prior, live, gram, u, pull)
     for k in range(rank):
@@ -142,7 +147,7 @@ def _choose(
                 best, place = gain, a
         if place < 0:
             break
-        # Sherman and Morrison: gram ∓ v vᵀ.
+        # By Sherman and Morrison: the inverse, the residuals and the leverages after v vᵀ was added or taken off.
         sign = -1.0 if live[place] else 1.0
         scale = sign / max(1.0 + sign * leverage[place], LEAST_REST)
         length = scale * rest[place]
@@ -179,11 +184,12 @@ def trim_stored_rows(
     left: np.ndarray,
     live: np.ndarray,
 ) -> None:
-    """The best of four descents for each row of ``left``, on the entries of a CSR tile; ``live`` is 1 where one counts.
+    """The best of up to four descents for each row of ``left``, on the entries of a CSR tile.
 
-    They begin with the entries that are within the limit of where the row is, or of where ``guess`` has it; with all of
-    them; and with those that are likely whatever u is, x² ≤ limit²·(1 + ``reach``), reach_a = v_aᵀP⁻¹v_a. The noise of
-    an entry is ``sizes`` times the usual.
+    ``left`` leaves as the fits, ``live`` as 1 where an entry counts. The descents begin with different sets A: all
+    entries; those within the limit of the row as it is in ``left``; those within the limit of the row in ``guess``; and
+    those that are likely whatever u is, x² ≤ limit²·(1 + ``reach``), reach_a = v_aᵀP⁻¹v_a. The noise of an entry is
+    ``sizes`` times the usual: entries and vectors are divided by it.
 
     Cost for a row with k entries: four times 2k·r² + 2r³, and k·r + r² for each move.
     """
@@ -218,7 +224,7 @@ def trim_stored_rows(
                 chosen[a] = 1 if start == FROM_ALL or away * away <= limit * limit * far else 0
                 counting += chosen[a]
             if start != FROM_ALL and (counting == count or 2 * counting < count - 1):
-                continue  # as from all, or a row of which nothing is known yet
+                continue  # the same as from all entries, or too few: nothing is known of this row yet
             _choose(values, vectors, count, prior, limit, chosen, u, gram, inverse, rest, leverage, pull)
             price = _price(values, vectors, count, prior, limit, chosen, u)
             if price < least:

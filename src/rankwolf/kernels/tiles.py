@@ -1,4 +1,4 @@
-"""What passes do with the entries of one tile, dense or CSR."""
+"""Loops over the entries of one tile, dense or CSR. Throughout, NaN in a tile marks an entry outside of Ω."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def clip_residual(
 ) -> None:
     """D = M − L on Ω (0 elsewhere); overwrite ``low_rank`` by G = clip(D, ±limit).
 
-    Adds to ``sums``: ‖G‖², ‖S‖₁, ‖S‖₀, ⟨G, M⟩ with S = D − G; ``nonzeros`` becomes ‖·‖₀ of each row of S.
+    Adds to ``sums``: ‖G‖², ‖S‖₁, ‖S‖₀, ⟨G, M⟩, ⟨sign S, M⟩ with S = D − G; ``nonzeros`` becomes ‖·‖₀ of each row of S.
     """
     must(low_rank.shape == tile.shape and nonzeros.size == tile.shape[0] and sums.size >= 5)
     zero = low_rank.dtype.type(0)
@@ -154,7 +154,7 @@ def clip_dual(tile: np.ndarray, dual: np.ndarray, limit: float, sums: np.ndarray
 
 @compiled
 def excess_over(residual: np.ndarray, limit: float) -> tuple[float, float]:
-    """Σ max(|D| − limit, 0) and the number of entries above ``limit``: what the ℓ1 projection's Newton step asks."""
+    """Σ max(|D| − limit, 0) and the number of entries with |D| > limit, for a Newton step of the ℓ1 projection."""
     total = 0.0
     count = 0.0
     zero = residual.dtype.type(0)
@@ -208,7 +208,7 @@ def describe_tile(tile: np.ndarray) -> tuple[float, int]:
             x = float(data[j])
             seen = x == x
             x = x if seen else 0.0
-            # Counted in float64, as the rest is, so that one kind of vector holds both.
+            # Counted in float64, like the sum, so that both use the same kind of vector register.
             missing += 0.0 if seen else 1.0
             total += x * x
     # An int for Python; Numba compiles int() as one more function, which the first call would wait for.

@@ -1,6 +1,6 @@
 """The ℓ1 norm: linear minimisation, proximal map, projection (Section 2.2 of the paper).
 
-Of complex numbers it is the sum of moduli: what stands below about signs then holds for phases x/|x|.
+For complex numbers it is the sum of moduli, and a sign below means the phase x/|x|.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def norm(x: Array) -> float:
 def minimize_linear(y: Array, radius: float = 1.0) -> tuple[tuple[int, int], Any]:
     """The minimiser of Re⟨Y, X⟩ over ‖X‖₁ ≤ radius: one entry, as its place and its value.
 
-    X* = −radius·sgn(Y_ij)·e_i e_jᵀ at an entry of largest magnitude. Linear time, no memory.
+    X* = −radius·sgn(Y_ij)·e_i e_jᵀ at an entry of largest magnitude. Linear time, no copy of Y.
 
     >>> minimize_linear(np.array([[1.0, -3.0], [2.0, 0.5]]), radius=2.0)
     ((0, 1), 2.0)
@@ -50,7 +50,7 @@ def soft_threshold(x: Array, weight: float) -> Array:
 
 
 def beyond(x: Array, threshold: float, shrinks: bool = True) -> Array:
-    """The entries beyond ±threshold: less the threshold where S ``shrinks``, as they are where it does not."""
+    """The entries with |x| > threshold, 0 elsewhere: shrunk by the threshold if it ``shrinks``, else unchanged."""
     if shrinks:
         return soft_threshold(x, threshold)
     return np.where(np.abs(x) > threshold, x, x.dtype.type(0))
@@ -96,7 +96,7 @@ def _threshold_by_sorting(magnitudes: Array, radius: float) -> float:
 
 
 def _threshold_by_pivots(magnitudes: Array, radius: float) -> float:
-    """Keep the half that must contain the threshold; ``total`` and ``count`` are of entries known to be above it."""
+    """θ by random pivots: of two parts, keep the one that θ lies in. Entries known to be above θ are in ``total``."""
     rng = np.random.default_rng(0)
     candidates, total, count = magnitudes, 0.0, 0
     while candidates.size:

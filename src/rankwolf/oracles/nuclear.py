@@ -31,7 +31,8 @@ def spectral_norm(x: Array) -> float:
     """
     rank_update = scipy.linalg.get_blas_funcs("herk" if np.iscomplexobj(x) else "syrk", (x,))
     wide = x.shape[0] < x.shape[1]
-    # X.T is the view of a row-major X that BLAS takes without a copy. The Gram matrix comes as its conjugate.
+    # BLAS takes X.T, a view of a row-major X, without a copy. The result is the conjugate of the Gram matrix, which has
+    # the same eigenvalues.
     gram = rank_update(1.0, x.T, trans=(2 if np.iscomplexobj(x) else 1) if wide else 0)
     last = len(gram) - 1
     value = patiently(scipy.linalg.eigvalsh, gram, lower=False, subset_by_index=(last, last))[0]
@@ -40,10 +41,10 @@ def spectral_norm(x: Array) -> float:
 
 @dataclass(frozen=True)
 class SingularPair:
-    """An approximate leading right singular vector of G and its value.
+    """An approximate leading right singular vector of G, ``right``, and its singular value.
 
     ``value`` is a Ritz value, never above ‖G‖₂ but for rounding; some singular value lies in [value, upper]. The
-    columns of ``leading`` are this vector and the next best.
+    columns of ``leading`` are this vector and the next Ritz vectors.
     """
 
     value: float
@@ -55,8 +56,8 @@ class SingularPair:
 class KrylovSpace:
     """A growing subspace in which GᵀG is known: block Lanczos with full orthogonalisation and a warm start.
 
-    One product with GᵀG per :meth:`add` is one pass over the data; everything else costs n·q² for q columns. Any block
-    may be added, so a product that rode along with another pass is not lost.
+    The caller makes the products with GᵀG, one for each :meth:`add`, most often by a pass over the data; all else costs
+    n·q² operations for q columns. A product that some other pass has made anyway can be added as well.
     """
 
     def __init__(self, n: int) -> None:
@@ -78,22 +79,22 @@ class KrylovSpace:
         self._values, self._vectors = values[::-1], vectors[:, ::-1]
 
     def leading_pair(self, count: int = 8) -> SingularPair:
-        """The best approximation that the space holds, with its residual bound, and the ``count`` best vectors."""
+        """The leading Ritz pair of the space, with its residual bound, and the ``count`` leading Ritz vectors."""
         squared, coefficients = max(float(self._values[0]), 0.0), self._vectors[:, 0]
         right = self._basis @ coefficients
         residual = float(np.linalg.norm(self._products @ coefficients - squared * right))
         return SingularPair(squared**0.5, (squared + residual) ** 0.5, right, self.leading_vectors(count))
 
     def leading_vectors(self, count: int) -> Array:
-        """The ``count`` best approximate singular vectors (fewer where the space is smaller)."""
+        """The ``count`` leading Ritz vectors, approximate right singular vectors (fewer where the space is smaller)."""
         return self._basis @ self._vectors[:, :count]
 
     def leading_images(self, count: int) -> Array:
-        """GᵀG times those vectors: one more power step, at no product, and the way out of an invariant subspace."""
+        """GᵀG times the leading vectors: one more power step without a new product, which may leave the space."""
         return self._products @ self._vectors[:, :count]
 
     def next_block(self, count: int, rng: np.random.Generator) -> Array | None:
-        """Directions to multiply next: residuals of the leading Ritz pairs. None when the space is everything."""
+        """Directions to multiply next: residuals of the leading Ritz pairs. None where the space is complete."""
         n, q = self._basis.shape
         count = min(count, n - q)
         if count == 0:
@@ -115,7 +116,7 @@ def orthonormal_against(block: Array, basis: Array, rng: np.random.Generator) ->
         weak = np.abs(np.diag(r)) < 0.1
         if not np.any(weak):
             return np.asarray(q - basis @ (basis.conj().T @ q))
-        # Cancellation leaves a weak column with a random direction: orthogonalise it once more, or replace it.
+        # In a weak column, cancellation has left mostly rounding errors: orthogonalise it once more, or replace it.
         fresh = rng.standard_normal((block.shape[0], block.shape[1]))
         block = np.where(np.abs(np.diag(r)) < 1e-10, fresh / np.linalg.norm(fresh, axis=0), q)
     return np.asarray(np.linalg.qr(block)[0])
@@ -129,10 +130,10 @@ def leading_pair(
     rng: np.random.Generator,
     count: int = 8,
 ) -> SingularPair:
-    """Leading right singular vector of G by products with GᵀG, from a warm start, to a relative residual ``tol``.
+    """The leading right singular vector of G by products with GᵀG, from a warm start, to a relative residual ``tol``.
 
-    Minimising ⟨−G, X⟩ over the nuclear ball of radius τ has the answer τ·u vᵀ with v this vector and u = Gv/‖Gv‖. The
-    paper's footnote 2 allows an inexact answer. Cost: one product for each added block, most often 2 to 6.
+    With this v and u = Gv/‖Gv‖, τ·u vᵀ minimises ⟨−G, X⟩ over the nuclear ball of radius τ. The paper's footnote 2
+    allows an inexact answer. Cost: one product for each added block, most often 2 to 6.
     """
     space = KrylovSpace(start.shape[0])
     block: Array | None = np.linalg.qr(start)[0]
@@ -171,18 +172,19 @@ def minimize_linear(
 
 
 def next_count(count: int, found: int, most: int) -> int:
-    """The paper's rule for how many singular values to compute next (Section 5.1); it starts from most/10.
+    """How many singular values to compute next, by the paper's rule (Section 5.1), which starts from most/10.
 
-    ``found`` of the last ``count`` were above the cut. The cut is at λ_L/2; the paper's text says λ_S/2 by a slip.
+    ``found`` of the last ``count`` were above the cut, λ_L/2 (the paper's text says λ_S/2, by a slip): one more than
+    ``found``, or 5 % of ``most`` more where all were above.
     """
     return min(found + 1 if found < count else found + round(0.05 * most), most)
 
 
 def singular_value_threshold(x: Array, weight: float, count: int | None = None) -> tuple[LowRank, int]:
-    """D_τ(X) = U·T_τ(Σ)·Vᵀ, the proximal map of τ‖·‖_*, by a partial SVD; and how many values were above τ.
+    """D_τ(X) = U·T_τ(Σ)·Vᵀ, the proximal map of τ‖·‖_*, by a partial SVD; and how many singular values exceed τ.
 
     The partial SVD is an eigendecomposition of the smaller Gram matrix in float64, of which ``count`` leading vectors
-    are computed, and more as long as all of them are above τ. O(mn·min(m, n)), memory min(m, n)².
+    are computed, and twice as many as long as all of them exceed τ. O(mn·min(m, n)), memory min(m, n)².
 
     >>> L, found = singular_value_threshold(np.diag([3.0, 1.0, 0.5]), 1.0)
     >>> np.round(L.s, 12), found
@@ -202,7 +204,7 @@ def singular_value_threshold(x: Array, weight: float, count: int | None = None) 
 
 
 def leading_eigenpairs(gram: Array, cut: float, count: int | None = None) -> tuple[Array, Array]:
-    """Eigenpairs of a Hermitian matrix above ``cut``, descending; ``count`` are tried first, then twice as many."""
+    """All eigenpairs of a Hermitian matrix above ``cut``, descending; ``count`` are computed first, then twice that."""
     n = gram.shape[0]
     count = max(1, n // 10) if count is None else max(1, min(count, n))
     while True:
@@ -227,8 +229,8 @@ def leading_eigenpairs(gram: Array, cut: float, count: int | None = None) -> tup
 def projected_svd(gram: Array, cross: Array) -> tuple[Array, Array, Array]:
     """The SVD of ŨŨᵀX for an orthonormal basis Ũ of B = XQ, from BᵀB and XᵀB alone: (turn, σ, V).
 
-    The left singular vectors are B·turn. One step of subspace iteration on X, Rayleigh and Ritz included; k³ + nk² for
-    k columns.
+    The left singular vectors are B·turn. This is one step of subspace iteration on X with a Rayleigh-Ritz step; it
+    costs k³ + nk² operations for k columns.
     """
     return patiently(_projected_svd, gram, cross)
 

@@ -8,22 +8,22 @@ from rankwolf.ground.arrays import Array
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.oracles import nuclear
 
-# Columns beyond the rank, at least and as a share of it: directions that are about to pass the threshold.
+# Spare columns beyond the rank, at least and as a share of it, for directions that are about to pass the threshold.
 SPARE, SPARE_SHARE = 6, 0.2
-# Half a step must not move the values above the threshold by more than this share of it.
+# The space has settled when the shrunk singular values of Y and of B differ by at most this share of the threshold.
 SETTLED = 3e-3
 MOST_STEPS = 6
-# Past this share of the shorter side, eigenvectors of the whole Gram matrix are cheaper.
+# Where the block is wider than this share of the shorter side, eigenvectors of the Gram matrix are cheaper.
 NARROW = 0.25
 
 
 class WarmThreshold:
-    """D_τ(X) for matrices that change a little from call to call; the singular vectors of the last one are kept.
+    """D_τ(X) for matrices X that change little from call to call; the singular vectors of the last one are kept.
 
-    A step is Y = X^H·Q, P = orth(Y), B = X·P and the SVD of B, for a block Q of a few more columns than the rank, on
-    the shorter side: 4·mn operations a column. The singular values of Y and B are lower bounds of X's; when they
-    agree, the space has settled. Where the rank is not small, the answer is that of
-    :func:`nuclear.singular_value_threshold`.
+    A step is Y = X^H·Q, P = orth(Y), B = X·P and the SVD of B, for a block Q on the shorter side with a few more
+    columns than the rank: 4·mn operations a column. The singular values of Y and of B are lower bounds on those of X;
+    when they agree, the space has settled. Where the rank is not small, or the space does not settle,
+    :func:`nuclear.singular_value_threshold` gives the answer.
     """
 
     def __init__(self, shape: tuple[int, int], rng: np.random.Generator) -> None:
@@ -48,7 +48,7 @@ class WarmThreshold:
         return self._by_gram(x, weight)
 
     def _step(self, x: Array, width: int, weight: float) -> tuple[LowRank, bool]:
-        """One step of subspace iteration with Rayleigh and Ritz; whether the values above ``weight`` stayed."""
+        """One step of subspace iteration: D_weight(X) from it, and whether the values above ``weight`` have settled."""
         fresh = width - self._block.shape[1]
         block = self._block[:, :width]
         if fresh > 0:
@@ -59,7 +59,7 @@ class WarmThreshold:
             )
             block = np.hstack([block, more]).astype(x.dtype)
         y = x.conj().T @ block
-        # P = Y·turn is orthonormal, and B = X·P. Double precision for what is small: Y^H·Y squares the values.
+        # P = Y·turn is orthonormal, and B = X·P. In double precision, because Y^H·Y squares the singular values.
         wide = y.astype(np.result_type(y.dtype, np.float64), copy=False)
         squares, vectors = np.linalg.eigh(wide.conj().T @ wide)
         used = squares > 1e-13 * max(float(squares[-1]), 1e-300)
@@ -79,7 +79,7 @@ class WarmThreshold:
         ), settled
 
     def _by_gram(self, x: Array, weight: float) -> LowRank:
-        """By eigenvectors of X·X^H, of which about as many are computed as were above the last time."""
+        """D_weight(X) by eigenvectors of X·X^H: a few more are computed at first than exceeded the threshold before."""
         result, self._rank = nuclear.singular_value_threshold(x, weight, self._rank + SPARE)
         self._block = np.ascontiguousarray(result.u)
         return result

@@ -1,9 +1,9 @@
 """The tasks that entry-wise solvers run over the tiles of a matrix, and the sums that they return.
 
-A task does one thing with each tile; how tiles are read and sums are added is the affair of :mod:`rankwolf.data`, and
-what the sums mean for an algorithm that of :mod:`rankwolf.solvers`.
+A task does one thing with each tile. How tiles are read and sums are added is decided in :mod:`rankwolf.data`; what the
+sums mean for an algorithm, in :mod:`rankwolf.solvers`.
 
-Notation, as in the design: D = P_Ω(M − L) is the residual, G = clip(D, ±limit), S = D − G. The gradient of the smooth
+Notation: D = P_Ω(M − L) is the residual, G = clip(D, ±limit), S = D − G. The gradient of the smooth
 part with respect to L is −G. With ``limit`` = ∞ nothing is clipped and G = D.
 """
 

@@ -1,7 +1,7 @@
-"""The robust row-local step: coefficients of rows in a given factor, outliers and missing entries tolerated.
+"""The robust row-local step: coefficients of rows for a given factor V, in spite of outliers and missing entries.
 
-For a row m and the factor V of L = U Vᵀ this is min over u of Σ_Ω Huber_{λ_S}(m − V u) + (λ_L/2)‖u‖². It scores samples
-that a model has not seen, separates new frames of a video, and is the row half of an alternating solver.
+For a row m and the factor V of L = U Vᵀ it finds min over u of Σ_Ω Huber_{λ_S}(m − V u) + (λ_L/2)‖u‖². With it samples
+are scored that a model has not seen, and new frames of a video are separated.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from rankwolf.ground.arrays import Array
 
 # Rows worked on together: enough for BLAS to reuse V, few enough for their residuals to stay near the cache.
 BATCH_BYTES = 8 * 1024 * 1024
-# Up to this many numbers, the products v_j v_jᵀ are made once and every row's Hessian is a row of one matrix product.
+# If all products v_j v_jᵀ are at most this many numbers, they are made once, and one matrix product gives the Hessians
+# of all rows.
 OUTER_PRODUCTS = 256 * 1024
 
 
@@ -33,11 +34,11 @@ def fit_rows(
 ) -> Array:
     """The coefficients (b, r) that fit each of b rows by ``right`` (n, r); NaN marks what is missing.
 
-    Of a CSR array, only the stored entries count.
+    In a CSR array only the stored entries count.
 
     Newton's method with a line search on the piecewise quadratic loss: it ends after a few steps with the exact
-    answer. A row is done when its last step was below ``tol`` of its length (not below the rounding of the dtype).
-    ``lambda_S`` may be infinite: least squares. With ``lambda_L`` = 0 a row needs as many observed entries as there
+    answer. A row is done when its last step was below ``tol`` of its length; no smaller ``tol`` than rounding is used.
+    With ``lambda_S`` = ∞ this is least squares. With ``lambda_L`` = 0 a row needs as many observed entries as there
     are columns in ``right``.
 
     Cost of a step: two products of the rows with ``right``, and a small Hessian for each row. Memory: a few MB.
@@ -69,7 +70,7 @@ def _fit_stored(
     """Coefficients of the rows of a CSR array, each from its stored entries."""
     left = np.array(start, right.dtype, order="C")
     entries = np.ascontiguousarray(rows.data, right.dtype)
-    # Without a weight on u, a row with few entries has many answers; this picks a short one.
+    # Without a weight on u, a row with few entries has many minimisers; a tiny ridge picks a short one.
     ridge = max(lambda_L, float(np.finfo(right.dtype).eps) * float(np.sum(right * right)))
     kernels.fit_stored_rows(entries, rows.indices, rows.indptr, right, ridge, lambda_S, tol, max_iter, left)
     return left
@@ -77,7 +78,7 @@ def _fit_stored(
 
 @dataclass(frozen=True)
 class _RowModel:
-    """What all rows share: V, its Gram matrix and, where they are few, the products v_j v_jᵀ."""
+    """What all rows share: V, VᵀV, the ridge λ_L·I and, where V is small, the products v_j v_jᵀ."""
 
     right: Array
     transposed: Array
@@ -100,7 +101,7 @@ class _RowModel:
         return cls(right, transposed, gram, (lambda_L + floor) * np.eye(r), outer, lambda_L, lambda_S)
 
     def solve(self, sides: Array, inside: Array | None = None) -> Array:
-        """(Σ_j w_j v_j v_jᵀ + λ_L I)⁻¹·side for each row, with the row's own weights 0 or 1, or with all 1."""
+        """(Σ_j w_j v_j v_jᵀ + λ_L I)⁻¹·side for each row; the weights w are 0 or 1, ``inside``, or all 1 without it."""
         if inside is None:
             return np.linalg.solve(self.gram + self.ridge, sides.T.astype(np.float64)).T
         solved: Array = np.linalg.solve(self._hessians(inside), sides[..., None].astype(np.float64))[..., 0]
@@ -113,7 +114,7 @@ class _RowModel:
         return np.stack([self._hessian(row) for row in inside])
 
     def _hessian(self, inside: Array) -> Array:
-        """Added up over the entries that count, or as the whole less those that do not, whichever are fewer."""
+        """One row's Hessian: a sum over the entries inside, or VᵀV less those outside, whichever are fewer."""
         hessian: Array
         lost = np.flatnonzero(inside == 0)
         if 2 * lost.size <= inside.size:
@@ -143,7 +144,7 @@ def _fit_batch(model: _RowModel, batch: Array, start: Array, tol: float, max_ite
         kernels.clip_dual(residual, work, model.lambda_S, np.zeros(2))
         np.equal(residual, work, out=inside)
         descent = work @ model.right - model.lambda_L * left
-        # Far from the answer few entries are inside the limit: the first Hessian is the one that counts them all.
+        # Far from the answer few entries are inside the limit, and so the first Hessian counts all of them.
         direction = model.solve(descent, inside if iteration else None)
         np.matmul(direction.astype(batch.dtype), model.transposed, out=work)
         steps = np.empty(active.size)

@@ -1,4 +1,4 @@
-"""Passes over the dual point Y = clip(G − what is too long in it, ±λ_S), for the certificate."""
+"""Passes over the certificate's dual point Y = clip(G − E, ±λ_S), where E is the excess of G's long directions."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from rankwolf.ground.machine import mapped_memory
 from rankwolf.passes.sums import DUAL_VALUES, DualSums
 from rankwolf.passes.tiles import clip_tile, dot, sampled_residual, with_entries
 
-# Columns of a Gram matrix that are added up together.
+# Columns in a block of a Gram matrix.
 BLOCK = 128
-# Blocks of at least this size have a mapping of their own.
+# Blocks of at least this size are memory mappings of their own.
 MAPPED_BYTES = 2**20
 
 
@@ -30,13 +30,13 @@ def mirror(matrix: Array) -> None:
 
 
 def _zeros(shape: tuple[int, int], dtype: np.dtype[np.generic]) -> Array:
-    """Zeros that go back to the system when they are dropped: C's allocator keeps what another thread has made."""
+    """An array of zeros whose memory goes back to the system once freed; C's allocator would keep it for its thread."""
     size = shape[0] * shape[1] * dtype.itemsize
     return np.zeros(shape, dtype) if size < MAPPED_BYTES else np.ndarray(shape, dtype, mapped_memory(size))
 
 
 def add_gram(blocks: list[Array], part: Any) -> None:
-    """Add partᵀ·part, of some rows of Y, dense or sparse, to the blocks of YᵀY."""
+    """Add partᵀ·part to the blocks of YᵀY; ``part`` is some rows of Y, dense or sparse."""
     for block in blocks:
         stop = block.shape[0]
         product: Any = part[:, :stop].T @ part[:, stop - block.shape[1] : stop]
@@ -45,9 +45,10 @@ def add_gram(blocks: list[Array], part: Any) -> None:
 
 @dataclass
 class GramSums(DualSums):
-    """YᵀY for a matrix Y of the data's size, the sums of Y where it is a dual point, and a panel where tiles wait.
+    """YᵀY for a matrix Y of the data's size, the sums of Y where it is a dual point, and a panel that collects tiles.
 
-    ``blocks`` are columns of the Gram matrix, ``BLOCK`` at a time, each as far down as its diagonal: half the memory.
+    ``blocks`` are the columns of the Gram matrix, ``BLOCK`` at a time, down to the diagonal only: half the memory.
+    ``waiting`` is the number of rows in the panel that are not multiplied yet.
     """
 
     blocks: list[Array]
@@ -55,7 +56,7 @@ class GramSums(DualSums):
     waiting: int = 0
 
     def add(self, other: GramSums) -> None:
-        """Add the Gram matrices and the sums; both panels are empty by now."""
+        """Add the Gram matrices and the sums. Called after ``close``, when both panels are empty."""
         self.values += other.values
         for mine, theirs in zip(self.blocks, other.blocks, strict=True):
             mine += theirs
@@ -65,7 +66,7 @@ class GramSums(DualSums):
         return {**vars(self), "panel": self.panel[:0]}
 
     def take_gram(self) -> Array:
-        """YᵀY, in float64. The blocks are gone afterwards: each is freed as soon as it is copied."""
+        """YᵀY in float64, n × n. Each block is freed once it is copied, so this can be called only once."""
         n = self.blocks[-1].shape[0] if self.blocks else 0
         matrix = np.empty((n, n), order="F")
         while self.blocks:
@@ -77,9 +78,9 @@ class GramSums(DualSums):
 
 
 class GramTask(Task[GramSums]):
-    """YᵀY where Y is made from the data tile by tile; tiles are gathered until a product is worth its call.
+    """YᵀY where Y is made from the data tile by tile; tiles are collected in a panel, so that products are large.
 
-    Memory for each thread, in the panel's type: half of n × n and a panel of 256 × n.
+    Memory for each thread, in the panel's type: half of n × n, and a panel of about 256 × n.
     """
 
     large_sums = True
@@ -96,14 +97,14 @@ class GramTask(Task[GramSums]):
         return GramSums(np.zeros(self.value_count), blocks, np.empty((self.panel_rows, n), self.dtype))
 
     def visit(self, sums: GramSums, tile: Array, *rows: Array) -> None:
-        """Make one tile of Y in the panel."""
+        """Write one tile of Y into the panel; a full panel is multiplied first."""
         if sums.waiting + tile.shape[0] > self.panel_rows:
             self.close(sums)
         self.fill(sums.panel[sums.waiting : sums.waiting + tile.shape[0]], sums.values, tile, *rows)
         sums.waiting += tile.shape[0]
 
     def close(self, sums: GramSums) -> None:
-        """Multiply the tiles that still wait in the panel."""
+        """Add the product of the rows that wait in the panel, and empty it."""
         if sums.waiting:
             add_gram(sums.blocks, sums.panel[: sums.waiting])
             sums.waiting = 0
@@ -115,9 +116,9 @@ class GramTask(Task[GramSums]):
 
 @dataclass(frozen=True)
 class Deflation:
-    """Directions v, orthonormal, in which G is longer than λ_L, and the share of G·v that is too much.
+    """Orthonormal directions v in which G is longer than λ_L, and the share of Gv to take off, 1 − λ_L/‖Gv‖.
 
-    A hint for the certificate: Y = clip(P_Ω(G − Σ excess·(G v)vᵀ)) is a better dual point than a scaled G.
+    A hint for the certificate: Y = clip(P_Ω(G − Σ excess·(Gv)vᵀ)) is a better dual point than a scaled G.
     """
 
     directions: Array
@@ -133,7 +134,7 @@ def dual_tile(
     sums: DualSums,
     out: Array | None = None,
 ) -> Any:
-    """Y for one tile, in ``out`` if that is given, and its sums. Without a hint Y = G."""
+    """Y for one tile, in ``out`` if that is given; its sums are added to ``sums``. Without a ``deflation``, Y = G."""
     squared, dot_m = sums.g_squared, sums.g_dot_m
     work = clip_tile(tile, left, right_t, limit, sums.clipped_values, out)
     if deflation is None or deflation.excess.size == 0:
@@ -154,7 +155,7 @@ def dual_tile(
 def subtract_product(work: Array, left: Array, right: Array) -> None:
     """work ← work − left·rightᵀ, without a second array of its size."""
     product = scipy.linalg.get_blas_funcs("gemm", dtype=work.dtype)
-    # BLAS counts columns first: a C-contiguous array is the transpose of what it sees.
+    # BLAS is column-major: to it a C-contiguous array is its own transpose.
     product(-1.0, right.T, left.T, beta=1.0, c=work.T, trans_a=True, overwrite_c=True)
 
 
@@ -166,7 +167,7 @@ class GramOfDual(GramTask):
         self.right, self.limit, self.deflation = np.ascontiguousarray(right.T), limit, deflation
 
     def visit(self, sums: GramSums, tile: Any, *rows: Array) -> None:
-        """A sparse tile is multiplied at once, at the cost of the squares of its rows' counts."""
+        """A sparse tile is multiplied at once: k² operations for a row with k stored entries."""
         if not scipy.sparse.issparse(tile):
             return super().visit(sums, tile, *rows)
         sparse = dual_tile(tile, rows[0], self.right, self.limit, self.deflation, sums)
@@ -174,7 +175,7 @@ class GramOfDual(GramTask):
         return None
 
     def fill(self, out: Array, values: Array, tile: Array, *rows: Array) -> None:
-        """One tile of Y."""
+        """Write one tile of Y, and add its sums."""
         dual_tile(tile, rows[0], self.right, self.limit, self.deflation, DualSums(values), out)
 
 
@@ -186,7 +187,7 @@ class DualProduct(DualSums):
 
 
 class MultiplyDual(Task[DualProduct]):
-    """YᵀY·block for the same Y, where its Gram matrix would be too large. Rows: left."""
+    """YᵀY·block for the Y of :class:`GramOfDual`, where its Gram matrix would be too large. Rows: left."""
 
     writes_rows = False
 
@@ -205,7 +206,7 @@ class MultiplyDual(Task[DualProduct]):
 
 
 class AppendProducts(Task[DualSums]):
-    """G·block for G = clip(M − L, ±limit), as further columns of the rows. Rows: left of L, and zeros beside it."""
+    """Write G·block for G = clip(M − L, ±limit). Rows: one array, L's left factor and columns to be overwritten."""
 
     def __init__(self, right: Array, limit: float, block: Array) -> None:
         self.right, self.limit = np.ascontiguousarray(right.T), limit
@@ -216,7 +217,7 @@ class AppendProducts(Task[DualSums]):
         return DualSums(np.zeros(DUAL_VALUES))
 
     def visit(self, sums: DualSums, tile: Any, *rows: Array) -> None:
-        """One tile of G, multiplied."""
+        """Multiply one tile of G by the block, into the columns after the left factor."""
         known = self.right.shape[0]
         left = np.ascontiguousarray(rows[0][:, :known])
         rows[0][:, known:] = dual_tile(tile, left, self.right, self.limit, None, sums) @ self.block

@@ -1,4 +1,4 @@
-"""Passes that know L by its factors: the objective at L, and the misfit of a stored pair."""
+"""Passes at an L that is given by its factors: the sums of the objective there, and the misfit of a stored pair."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class EvaluateFactors(Task[HuberSums]):
 
 
 def evaluate(source: Source, low_rank: LowRank, limit: float) -> HuberSums:
-    """The sums of G and S at ``low_rank`` (as the source sees it, not as the user does)."""
+    """The sums of G and S at ``low_rank``, which lies as the source sees the matrix (maybe transposed). One pass."""
     left, right = source.factors(low_rank)
     return source.run(EvaluateFactors(right, limit), left)
 
@@ -80,6 +80,6 @@ class MisfitOfPair(Task[MisfitSums]):
 
 
 def misfit_of_pair(source: Source, low_rank: LowRank, sparse: scipy.sparse.csr_array) -> float:
-    """‖P_Ω(L + S − M)‖² for a stored S."""
+    """‖P_Ω(L + S − M)‖² for a stored S. One pass."""
     left, right = source.factors(low_rank)
     return source.run(MisfitOfPair(right, sparse), left, source.row_numbers()).squared

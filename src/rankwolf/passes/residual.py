@@ -1,4 +1,4 @@
-"""Passes over a residual that is kept beside the matrix: the Frank-Wolfe and proximal methods."""
+"""Passes over a residual that is kept beside the matrix, for the Frank-Wolfe methods; thresholds for given radii."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ResidualSums(Sums):
 
 
 class MoveResidual(Task[ResidualSums]):
-    """D ← keep·D + gain·(M − left·rightᵀ) on Ω, its sums, and a block carried along: GᵀG·block.
+    """D ← keep·D + gain·(M − left·rightᵀ) on Ω, the sums at the new D, and GᵀG·block for a block of vectors.
 
     Rows: the residual D (overwritten) and ``left``. One read of M, one read and one write of D.
     """
@@ -61,7 +61,7 @@ class MoveResidual(Task[ResidualSums]):
         sums.product += clipped.T @ (clipped @ self.block)
 
     def finish(self, sums: ResidualSums, tile: Array, clipped: Array, *rows: Array) -> None:
-        """A place for a subclass to correct single entries before the products."""
+        """Called between the sums and the products: a subclass may correct single entries here."""
 
 
 class MoveResidualAndEntry(MoveResidual):
@@ -78,7 +78,7 @@ class MoveResidualAndEntry(MoveResidual):
         (self.row, self.column), self.weight = place, weight
 
     def finish(self, sums: ResidualSums, tile: Array, clipped: Array, *rows: Array) -> None:
-        """Change the entry, and the sums that it is part of."""
+        """Change the entry in D and G, and the sums that contain it."""
         residual, i = rows[0], self.row - int(rows[2][0, 0])
         if 0 <= i < tile.shape[0] and self.weight:
             m, old = float(tile[i, self.column]), float(residual[i, self.column])
@@ -127,7 +127,7 @@ class AtomSums(Sums):
 
 
 class AlignAtom(Task[AtomSums]):
-    """left ← G·right, with what the step size needs of the atom. Rows: D, left (overwritten). One read of M and D."""
+    """left ← G·right, and the inner products of the atom left·rightᵀ. Rows: D, left (overwritten). Reads M and D."""
 
     def __init__(self, right: Array, limit: float) -> None:
         self.right, self.limit = right, limit
@@ -137,7 +137,7 @@ class AlignAtom(Task[AtomSums]):
         return AtomSums()
 
     def visit(self, sums: AtomSums, tile: Array, *rows: Array) -> None:
-        """One tile of the atom."""
+        """The rows of ``left`` that belong to one tile, and its inner products."""
         sums.collect(kernels.align_with(tile, rows[0], self.limit, self.right, rows[1]))
 
 
@@ -151,7 +151,7 @@ class LargestEntry(Sums):
     observed: float = 0.0
 
     def add(self, other: LargestEntry) -> None:
-        """Keep the larger one, the first of equals."""
+        """Keep the entry of larger magnitude; of equal ones, the first."""
         if abs(other.value) > abs(self.value):
             self.value, self.row, self.column, self.observed = (
                 other.value,
@@ -162,7 +162,7 @@ class LargestEntry(Sums):
 
 
 class FindLargest(Task[LargestEntry]):
-    """The ℓ1 ball's linear oracle on the residual. Rows: D, row numbers."""
+    """The largest entry of D, the ℓ1 ball's oracle, and M there. Rows: D, row numbers. One read of M and D."""
 
     writes_rows = False
 
@@ -171,7 +171,7 @@ class FindLargest(Task[LargestEntry]):
         return LargestEntry()
 
     def visit(self, sums: LargestEntry, tile: Array, *rows: Array) -> None:
-        """The largest of one tile."""
+        """Compare the largest entry of one tile with the largest so far."""
         residual, numbers = rows
         i, j = kernels.largest_entry(residual)
         sums.add(LargestEntry(float(residual[i, j]), int(numbers[i, 0]), int(j), float(tile[i, j])))
@@ -186,7 +186,7 @@ class ExcessSums(Sums):
 
 
 class MeasureExcess(Task[ExcessSums]):
-    """What one Newton step of the ℓ1 projection asks of the residual. Rows: D."""
+    """Value and slope for one Newton step of the ℓ1 projection: the excess of |D| over θ. Rows: D; M is not read."""
 
     reads_data = False
     writes_rows = False
@@ -205,7 +205,7 @@ class MeasureExcess(Task[ExcessSums]):
 
 
 def projection_threshold(source: Source, residual: Array, radius: float, guess: float) -> float:
-    """θ with Σ max(|D| − θ, 0) = radius for a D that is kept; 0 where D is inside the ball. A pass for each step."""
+    """θ with Σ max(|D| − θ, 0) = radius for a stored ``residual`` D; 0 where ‖D‖₁ ≤ radius. A pass for each step."""
 
     def excess(theta: float) -> tuple[float, float]:
         sums = source.run(MeasureExcess(theta), residual)
@@ -215,7 +215,7 @@ def projection_threshold(source: Source, residual: Array, radius: float, guess: 
 
 
 def threshold_for_radius(source: Source, left: Array, right: Array, radius: float, guess: float) -> float:
-    """θ with ‖T_θ(P_Ω(M − left·rightᵀ))‖₁ = radius; 0 where the residual is inside the ball. A pass for each step."""
+    """θ with ‖T_θ(D)‖₁ = radius for D = P_Ω(M − left·rightᵀ); 0 where ‖D‖₁ ≤ radius. A pass for each step."""
 
     def excess(theta: float) -> tuple[float, float]:
         sums = source.run(EvaluateFactors(right, theta), left)
@@ -229,8 +229,8 @@ def _newton_threshold(
 ) -> float:
     """Newton's method on the convex piecewise-linear function Σ max(|D| − θ, 0) − radius of θ.
 
-    ``excess(θ)`` is that sum, and how many entries are above θ. From a warm guess three or four steps are enough. A
-    step from the left of the root never passes it; one from the right may fall below zero, where it restarts from zero.
+    ``excess(θ)`` gives that sum and the number of entries above θ. From a warm guess three or four steps are enough. A
+    step from the left of the root never passes it; one from the right may lead below 0, and then goes on from 0.
     """
     theta = max(guess, 0.0)
     for _ in range(100):
@@ -240,7 +240,7 @@ def _newton_threshold(
         step = (total - radius) / count if count else -theta
         if abs(step) <= 1e-15 * theta or (step == 0.0 and theta > 0.0):
             break
-        # In float32 the sums themselves carry 1e-7: stop when the step is below that and the root is passed.
+        # Sums over float32 tiles have relative errors of 1e-7: a step as small as that is the last one.
         if theta > 0.0 and abs(step) < 4.0 * rounding * theta:
             theta = max(theta + step, 0.0)
             break

@@ -1,6 +1,6 @@
-"""What passes add up about G = clip(P_Ω(M − L), ±limit), S and a dual point Y: the kernels' arrays, with names.
+"""The sums that passes make of G = clip(P_Ω(M − L), ±limit), S and a dual point Y: the kernels' arrays, with names.
 
-The compiled kernels add to a plain array. Which place of it holds what is written here and nowhere else.
+The compiled kernels add to a plain array. The meaning of each of its places is defined here and nowhere else.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ClippedSums(Sums):
 def add_clipped(
     values: Array, g_squared: float, s_norm: float, nonzeros: int, g_dot_m: float, sign_dot_m: float
 ) -> None:
-    """Add what was found on one tile to the array of :class:`ClippedSums`, as ``kernels.clip_residual`` does."""
+    """Add the sums of one tile to the array of :class:`ClippedSums`, as ``kernels.clip_residual`` does."""
     values += (g_squared, s_norm, nonzeros, g_dot_m, sign_dot_m)
 
 
@@ -80,5 +80,5 @@ class DualSums(ClippedSums):
         self.dual_values[1] += dot_m
 
 
-# Lengths of the kernels' arrays.
+# Lengths of the arrays of ClippedSums and of DualSums.
 CLIPPED_VALUES, DUAL_VALUES = 5, 7

@@ -1,4 +1,4 @@
-"""What passes do with one tile of the matrix, dense or sparse."""
+"""What several passes do with one tile of the matrix, dense or sparse: G, the residual, the observed share."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ def clip_tile(
     out: Array | None = None,
     nonzeros: Array | None = None,
 ) -> Any:
-    """G = clip(P_Ω(M − left·right_t), ±limit) of one tile; adds ‖G‖², ‖S‖₁, ‖S‖₀, ⟨G, M⟩ to ``values``, if given.
+    """G = clip(P_Ω(M − left·right_t), ±limit) of one tile; its sums are added to ``values``, if given.
 
-    G is dense for a dense tile, ``out`` if that is given, and a CSR array with the tile's places for a sparse one.
-    ``nonzeros``: where the number of nonzeros in each row of S goes; of dense tiles, and with ``values``.
+    ``values`` is the array of :class:`~rankwolf.passes.sums.ClippedSums`. G is dense for a dense tile, in ``out`` if
+    that is given, and a CSR array with the tile's places for a sparse one. ``nonzeros`` receives the number of nonzeros
+    in each row of S, for dense tiles and where ``values`` is given.
     """
     if scipy.sparse.issparse(tile):
         return _clip_sparse_tile(tile, left, right_t, limit, values)

@@ -21,30 +21,32 @@ from rankwolf.passes.tiles import sampled_residual
 # A magnitude's bin: its exponent and the first bits of its mantissa, as float32 stores them. 32 bins an octave.
 SHIFT = 18
 BINS = 2 ** (31 - SHIFT)
-# Normal equations of the columns up to this many numbers are added up; of more, their mean stands for each of them.
+# The normal equations of the columns, n·r² numbers, are added up if there are at most this many; otherwise each is
+# approximated by its share of UᵀU.
 MOST_NUMBERS = 2**23
-# With more numbers than this, each thread has one copy of the sums and no more.
+# Where they are more than this, only one copy of the sums is made for each thread.
 LARGE_NUMBERS = 2**20
-# Conjugate-gradient steps for a row of U: exact up to this rank, and nearly so beyond.
+# The most conjugate-gradient steps for a row of U: exact up to this rank, and nearly so beyond.
 ROW_STEPS = 6
-# Relative to the curvature of a row that counts in full: one with too few entries stays where it is.
+# A ridge relative to the curvature of a row all of whose entries count (V is orthonormal): where too few entries count,
+# it keeps the row where it is.
 RIDGE = 1e-9
-# Rows with fewer entries than this for each direction: a single entry draws such a row to itself by more than a
-# twentieth, and its distance alone does not give it away.
+# In rows with fewer entries than this for each direction, a single outlier draws the fit to itself by more than a
+# twentieth, and its distance from the fit does not reveal it.
 FEW_ENTRIES = 20.0
-# Where a convex loss turns from squares to magnitudes, over the limit beyond which an entry does not count: 2σ of
-# 3.29σ.
+# The clip level of the Huber loss, as a share of the limit beyond which an entry does not count: about 2σ/3.29σ.
 HUBER = 0.6
 
 
-# Sizes of Gaussian noise, over a limit, for which the mean square of what is within ±limit is tabulated.
+# Standard deviations of Gaussian noise, in units of a limit, for which the mean square within ±limit is tabulated.
 _SIZES = np.geomspace(0.02, 3.0, 400)
-# A row or column is judged as if it had this many more entries of the usual noise: few entries say little.
+# The noise of a row or column is measured as if it had this many more entries of the usual noise, because a few entries
+# alone say little.
 USUAL_ENTRIES = 20.0
 
 
 def _mean_squares(sizes: Array) -> Array:
-    """E[x² | |x| ≤ 1] for x normal of these standard deviations."""
+    """E[x² | |x| ≤ 1] for Gaussian x with mean 0 and these standard deviations."""
     limits = 1.0 / sizes
     inside = scipy.special.erf(limits / 2.0**0.5)
     density = np.exp(-0.5 * limits**2) / (2.0 * np.pi) ** 0.5
@@ -52,10 +54,10 @@ def _mean_squares(sizes: Array) -> Array:
 
 
 def noise_scales(squared: Array, counts: Array, usual: float) -> Array:
-    """How many times larger than usual noise is that gives this Σ(d/limit)² over ``counts`` entries within the limit.
+    """The size of the noise, in units of the usual one, for which Σ(d/limit)² within the limit is ``squared``.
 
-    ``usual`` is σ/limit. The mean square of the entries within the limit determines the size of Gaussian noise even
-    where much of it lies beyond. The answer is kept between a fifth of the usual and twice as much.
+    ``counts`` entries are within the limit, and ``usual`` is σ/limit. Their mean square determines the size of Gaussian
+    noise even where much of it lies beyond the limit. The result is kept between 0.2 and 2.
     """
     expected = float(_mean_squares(np.array([usual]))[0])
     mean = (squared + USUAL_ENTRIES * expected) / (counts + USUAL_ENTRIES)
@@ -72,7 +74,7 @@ def _within(relative: Array, axis: int) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class Magnitudes:
-    """A histogram of the magnitudes of a residual, for quantiles and shares to about a thousandth."""
+    """A histogram of the magnitudes of a residual: quantiles and shares to about a thousandth, by interpolation."""
 
     counts: Array
 
@@ -104,11 +106,12 @@ def _edges(place: int) -> tuple[float, float]:
 
 @dataclass
 class TrimmedSums(Sums):
-    """What one pass finds; w is the weight of an entry and d its residual.
+    """The sums of one pass; w is the weight of an entry and d its residual.
 
-    A histogram of |d|; the misfit and the number of the entries that count; ‖ΔU‖², UᵀΔU and UᵀU; UᵀU with the
-    rows that are far out shortened; for each column Σ w·u uᵀ, Σ w·d·u and Σ w; and for the noise of the columns
-    Σ(d/limit)² and the number of entries in it.
+    ``counts``: a histogram of |d|. ``squared``, ``kept``: misfit and number of the entries that count. ``moved``,
+    ``turned``, ``left``: ‖ΔU‖², UᵀΔU and UᵀU. ``usual_left``: UᵀU with very long rows shortened. For each column,
+    ``hessians``, ``sides``, ``weights``: Σ w·u uᵀ, Σ w·d·u and Σ w; ``column_squares``, ``column_counts``: Σ(d/limit)²
+    over the entries within the limit, and their number.
     """
 
     counts: Array
@@ -132,22 +135,22 @@ class TrimmedSums(Sums):
 
 
 class FitTrimmed(Task[TrimmedSums]):
-    """Move the rows of U, then measure what they leave. Rows: U, which is multiplied by ``turn`` first.
+    """Move the rows of U to their least squares, then measure the residual. Rows: U, first multiplied by ``turn``.
 
-    ``right`` is V, with orthonormal columns; U·``turn`` belongs to it.
+    ``right`` is V, with orthonormal columns; L = (U·``turn``)Vᵀ before the move.
 
-    ``prior`` is σ² times the inverse of the covariance of the rows of U: it holds back a row of which too few entries
-    count to tell where it is. ``scales``, at least 1: how much larger the noise of each column is than most. There
-    the limit is larger by the same factor, and an entry weighs less by its square; the same holds for rows whose own
-    noise is larger. Otherwise the noise of the noisiest rows and columns would be trimmed in every round, and L would
-    hardly move. Less noise than most gives no larger weight: L could match such a column exactly, and would.
+    ``prior`` is σ² times the inverse of the covariance of the rows of U: it holds back a row that too few entries
+    determine. ``scales``, at least 1, are the sizes of the columns' noise in units of the usual noise. In a column
+    with more noise the limit is larger by this factor, and an entry weighs less by its square; the same holds for rows
+    with more noise. Otherwise the noise of the noisiest rows and columns would be trimmed in every round, and L would
+    hardly move. A column with less noise than usual gets no larger weight, because L would come to match it exactly.
 
-    ``selects``: which entries of a row count is decided one by one, with an eye on what the row would be without each
-    of them (:mod:`rankwolf.kernels.selection`). Where a row has few entries beside the rank, an outlier draws the row
-    to itself, and by its distance alone it would stay unseen.
+    ``selects``: the entries of a row that count are chosen one by one, by how the row would change without each of them
+    (:mod:`rankwolf.kernels.selection`). Where a row has few entries beside the rank, an outlier draws the row to
+    itself, and its distance alone does not reveal it.
 
-    Cost: about 4r·(steps + 2) operations an entry, and r² more where the columns' normal equations are added up; 6r²
-    for one that ``selects``.
+    Cost: about 4r·(steps + 2) operations an entry, and 2r² more where the columns' normal equations are added up; about
+    6r² an entry where it ``selects``.
     """
 
     def __init__(
@@ -163,9 +166,8 @@ class FitTrimmed(Task[TrimmedSums]):
         selects: bool = False,
     ) -> None:
         self.selects = selects and moves
-        self.sees_all = (
-            not moves and limit < np.inf
-        )  # what is counted as an outlier is also what is out of scale
+        # A last pass, which counts outliers, counts cells that are out of scale among them.
+        self.sees_all = not moves and limit < np.inf
         (n, r) = right.shape
         self.sigma, self.usual = sigma, sigma / limit if limit > 0.0 else 0.0
         self.scales = np.ones(n, right.dtype) if scales is None else scales.astype(right.dtype)
@@ -197,7 +199,7 @@ class FitTrimmed(Task[TrimmedSums]):
         )
 
     def visit(self, sums: TrimmedSums, tile: Any, *rows: Array) -> None:
-        """One tile, dense or sparse. A cell near the largest float, in units of the limit, is infinitely far."""
+        """One tile, dense or sparse. Overflow is allowed: a cell near the largest float counts as infinitely far."""
         with np.errstate(over="ignore"):
             self._visit(sums, tile, rows[0])
 
@@ -226,9 +228,10 @@ class FitTrimmed(Task[TrimmedSums]):
         self._measure(sums, residual, weights, left)
 
     def _add_rows(self, sums: TrimmedSums, left: Array) -> None:
-        """UᵀU, and the same with no row further out, by the ``prior``, than noise of that size may be.
+        """Add UᵀU, and UᵀU with every row u shortened that has uᵀPu > limit² + rσ², P the ``prior``.
 
-        A few rows that fit nothing may be very long. In the covariance they would make room for more of them.
+        A few rows that fit nothing may be very long. In the covariance, from which the next prior is made, they would
+        leave room for more of them.
         """
         sums.left += left.T @ left
         distances: Array = np.asarray(np.sum((left @ self.prior) * left, axis=1, dtype=np.float64))
@@ -243,9 +246,9 @@ class FitTrimmed(Task[TrimmedSums]):
         sums.turned += left.T @ step
 
     def _residual(self, tile: Array, left: Array) -> tuple[Array, Array]:
-        """w·D and w: 0 where an entry does not count, and less than 1 where the noise is larger than most.
+        """w·D and w. w is 0 where an entry does not count, and below 1 where the noise is larger than usual.
 
-        At least half of a row counts: a row that is far from everything has not been fitted yet.
+        At least half of a row counts: a row with fewer entries within the limit has not been fitted yet.
         """
         residual = tile - left @ self.right_t
         magnitudes = np.abs(residual)
@@ -261,7 +264,7 @@ class FitTrimmed(Task[TrimmedSums]):
         return np.where(weights > 0.0, weights * residual, residual.dtype.type(0)), weights
 
     def _select(self, sums: TrimmedSums, tile: Array, left: Array) -> tuple[Array, Array]:
-        """The rows moved, and w·D and w as :meth:`_residual` gives them."""
+        """Move the rows of ``left`` by :func:`trim_rows`; return w·D and w as :meth:`_residual` does."""
         sizes = self._row_scales(np.abs(tile - left @ self.right_t)) * self.scales
         rows, live = stored(tile), np.zeros(tile.shape, tile.dtype)
         before, seen = left.copy(), tile == tile
@@ -272,7 +275,7 @@ class FitTrimmed(Task[TrimmedSums]):
         return np.where(live > 0.0, weights * residual, residual.dtype.type(0)), weights
 
     def _row_scales(self, magnitudes: Array) -> Array:
-        """How much larger the noise of each row is than most, as a column; 1 where σ is not known."""
+        """The size of each row's noise in units of the usual, at least 1, as a column; 1 where σ is not known."""
         scales = np.ones((magnitudes.shape[0], 1))
         if self.usual == 0.0:
             return scales.astype(magnitudes.dtype)
@@ -304,7 +307,7 @@ class FitTrimmed(Task[TrimmedSums]):
         return np.asarray(step)
 
     def _measure(self, sums: TrimmedSums, residual: Array, weights: Array, left: Array) -> None:
-        """Add the sums of one tile; ``residual`` is w·D. Without steps all w are 0 or 1, and Σ(w·d)² is the misfit."""
+        """Add the sums of one tile; ``residual`` is w·D. Where no row moves, w is 0 or 1, and Σ(w·d)² is the misfit."""
         sums.squared += float(np.sum(np.square(residual), dtype=np.float64))
         sums.kept += int(np.count_nonzero(weights))
         self._add_rows(sums, left)
@@ -315,7 +318,7 @@ class FitTrimmed(Task[TrimmedSums]):
             sums.hessians += weights.T @ products
 
     def _visit_stored(self, sums: TrimmedSums, tile: Any, left: Array) -> None:
-        """Row by row on the stored entries; the columns have a pass of their own."""
+        """One sparse tile: move its rows, add their sums. The columns' sums are left to a pass over the transpose."""
         residual = sampled_residual(tile, left, self.right)
         if self.selects:
             before = left.copy()
@@ -336,7 +339,7 @@ class FitTrimmed(Task[TrimmedSums]):
         self._add_rows(sums, left)
 
     def _counting(self, tile: Any, magnitudes: Array) -> Array:
-        """Which stored entries count; at least half of each row does."""
+        """True for each stored entry that counts: within the limit, or in the better half of a row mostly beyond."""
         live = magnitudes <= self.limit
         totals = np.concatenate([[0], np.cumsum(live)])[tile.indptr]
         for i in np.flatnonzero(2 * np.diff(totals) < np.diff(tile.indptr)):
@@ -345,7 +348,7 @@ class FitTrimmed(Task[TrimmedSums]):
         return np.asarray(live)
 
     def _fitted_rows(self, tile: scipy.sparse.csr_array, left: Array) -> Array:
-        """The least squares of each row on what is stored of it. With u = R b and RRᵀ = P⁻¹ the prior is ‖b‖²."""
+        """Each row's least squares on its stored entries with the prior P: u = R b with RRᵀ = P⁻¹, so uᵀPu = ‖b‖²."""
         rank = left.shape[1]
         root = np.linalg.inv(np.linalg.cholesky(self.prior.astype(np.float64) + RIDGE * np.eye(rank))).T
         right = np.ascontiguousarray(self.right @ root, left.dtype)
@@ -355,7 +358,7 @@ class FitTrimmed(Task[TrimmedSums]):
 
 
 def stored(tile: Array) -> scipy.sparse.csr_array:
-    """A dense tile's observed entries, row by row."""
+    """The observed entries of a dense tile, as a CSR array."""
     seen = tile == tile
     pointers = np.concatenate([[0], np.cumsum(np.count_nonzero(seen, axis=1))])
     return scipy.sparse.csr_array((tile[seen], np.nonzero(seen)[1], pointers), shape=tile.shape)
@@ -369,10 +372,10 @@ def trim_rows(
     left: Array,
     sizes: Array | None = None,
 ) -> Array:
-    """Move the rows of ``left``, in place, to trimmed fits of the stored entries; 1 for each entry that counts.
+    """Move the rows of ``left``, in place, to trimmed fits of the stored entries; returns 1 for each that counts.
 
-    The trimmed fit lowers Σ (x − v·u)² over the entries that count + uᵀ``prior``u + limit² for each that does not. The
-    noise of an entry is ``sizes`` times the usual.
+    A trimmed fit lowers Σ((x − v·u)/size)² over the entries that count, plus uᵀ``prior``u, plus limit² for each entry
+    that does not count. ``sizes`` are the sizes of the entries' noise in units of the usual; without them, 1.
     """
     live = np.zeros(rows.data.size, np.uint8)
     if left.size == 0:
@@ -384,7 +387,7 @@ def trim_rows(
     prior = prior.astype(np.float64)
     ridged = prior + RIDGE * np.eye(len(prior))
     reach = np.sum((right @ np.linalg.inv(ridged)) * right, axis=1)
-    # A convex fit to begin with. With u = R b and RRᵀ = P⁻¹ the prior is ‖b‖².
+    # One of the starts is a convex fit. With u = R b and RRᵀ = P⁻¹ the prior is ‖b‖².
     root = np.linalg.inv(np.linalg.cholesky(ridged)).T
     guess = np.ascontiguousarray(np.linalg.solve(root, here.T).T)
     kernels.fit_stored_rows(
@@ -408,7 +411,7 @@ def trim_rows(
 
 
 def trimmed_scores(rows: Any, right: Array, variances: Array, sigma: float, limit: float) -> Array:
-    """Coefficients, of known ``variances``, of rows beside ``right``, orthonormal columns: by :func:`trim_rows`.
+    """Coefficients of ``rows`` for ``right``, by :func:`trim_rows`; ``variances`` of the coefficients are known.
 
     >>> rows, right = np.array([[10.0, 0.1, -0.2]]), np.array([[0.9], [0.3], [0.3]])  # the first entry is wrong
     >>> float(trimmed_scores(rows, right, np.ones(1), 0.1, 0.33)[0, 0].round(1))
@@ -422,17 +425,17 @@ def trimmed_scores(rows: Any, right: Array, variances: Array, sigma: float, limi
 
 
 def _only(rows: scipy.sparse.csr_array, kept: Array) -> scipy.sparse.csr_array:
-    """The CSR array without the entries that are not kept."""
+    """The CSR array with only those entries where ``kept`` is True."""
     counts = np.concatenate([[0], np.cumsum(kept)])
     parts = (rows.data[kept], rows.indices[kept], counts[rows.indptr].astype(rows.indptr.dtype))
     return scipy.sparse.csr_array(parts, shape=rows.shape)
 
 
 def column_steps(sums: TrimmedSums) -> Array:
-    """What moves V to its least squares beside U, column by column of the data: (Σ w·u uᵀ)⁻¹ Σ w·d·u.
+    """The steps (n, r) to the least-squares V for given U, for each column of the data: (Σ w·u uᵀ)⁻¹ Σ w·d·u.
 
-    Where the hessians were too many to be added up, a column's is taken as its share of UᵀU, and the step is at most
-    1.8 of what cannot overshoot.
+    Where the hessians were too many to be added up, a column's is taken as the share of UᵀU that its weights make up,
+    and the step is at most 1.8 times the step with all of UᵀU, which cannot overshoot.
     """
     n, r = sums.sides.shape
     ridge = RIDGE * (float(np.trace(sums.left)) + np.finfo(np.float64).tiny) * np.eye(r)

@@ -2,8 +2,8 @@
 
 A form of the problem is one class. It answers what an algorithm, the certificate and the loop ask of it: the objective
 of a pair (L, S), a lower bound on the optimum from a dual point, the vertex that Frank-Wolfe moves towards, the
-thresholds of a proximal step, and its own description. All arguments are scalars, which passes over the data (for
-entries) or products with A (for measurements) add up.
+thresholds of a proximal step, and its own description. The arguments are norms, inner products and counts, which passes
+over the data (for entries) or products with A (for measurements) have added up.
 
 Nothing here knows of data, passes or solvers, and no array of the matrix's size comes in. Which numbers define a
 problem is chosen in :mod:`rankwolf.weights`; a solver asks the class and never which class it is.
@@ -16,7 +16,7 @@ from rankwolf.problem.constrained import Constrained
 from rankwolf.problem.noise_bounded import NoiseBounded
 from rankwolf.problem.penalized import Past, Penalized
 
-# By the parameter that defines them: a checkpoint says which it was.
+# Forms by the name of the parameter that defines them. A checkpoint stores that name.
 FORMS: dict[str, type[Problem]] = {form.parameter: form for form in (Penalized, Constrained, NoiseBounded)}
 
 __all__ = [

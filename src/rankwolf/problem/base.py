@@ -1,4 +1,4 @@
-"""The language: what every form of the problem answers, and what passes find for it."""
+"""The contract of a form of the problem: which questions it answers, and the sums of a pass that it answers from."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 # ``find(radius)`` is the threshold θ with Σ max(|x| − θ, 0) = radius, for whatever numbers x a step thresholds.
 FindThreshold = Callable[[float], float]
-# How far the numbers of a problem may be from the scale of the data, in either direction.
+# The largest factor between the numbers that define a problem and the scale of the data, in either direction.
 REACH = 1e12
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a pass finds at an L: with D = P_Ω(M − L) and a clip level, G = clip(D, ±level) and S = D − G."""
+    """Norms and inner products that a pass finds at an L: D = P_Ω(M − L), G = clip(D, ±level) and S = D − G."""
 
     nuclear_norm: float
     rank: int
@@ -45,7 +45,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Share:
-    """What a sample of the rows has of the matrix: rows, the norm of noise in it, ‖P_Ω M‖_F; as ratios."""
+    """A sample of the rows compared with the whole matrix, as ratios ≤ 1: of rows, noise's norm, and ‖P_Ω M‖_F."""
 
     rows: float
     noise: float
@@ -66,9 +66,9 @@ class Problem(ABC):
     unit: ClassVar[str]
     remedy: ClassVar[str]
     follows: ClassVar[bool] = False
-    """Whether the prices follow every pass, and are not looked for level by level."""
+    """Whether the prices (the weights at this form's optimum) change after every pass, and not level by level."""
     single: ClassVar[float] = 1e-4
-    """Relative gaps below this are out of reach of sums over float32 tiles, which carry about as large an error."""
+    """The relative error of sums over float32 tiles: smaller relative gaps cannot be reached with them."""
 
     @property
     def pair(self) -> tuple[float, float]:
@@ -87,10 +87,10 @@ class Problem(ABC):
 
     @abstractmethod
     def scale(self, norm: float, operator_norm: float = 1.0) -> float:
-        """The size that sensible parameters have for data of this norm, measured by an A of this norm."""
+        """The usual size of the parameters, for data of this ``norm`` and an A of norm ``operator_norm``."""
 
     def check_scale(self, norm: float, operator_norm: float | None = None, where: str = "decompose") -> None:
-        """Refuse numbers that are out of all proportion to the data: rounding would decide the answer."""
+        """Refuse parameters further than a factor ``REACH`` from the data's scale: rounding would decide the answer."""
         scale = self.scale(norm or 1.0, operator_norm or 1.0)
         if not all(scale / REACH <= x <= scale * REACH for x in self.pair):
             unit = "‖X‖_F" if operator_norm is None else self.unit
@@ -106,18 +106,18 @@ class Problem(ABC):
         return 0.5 * misfit_squared + self.penalty(nuclear_norm, l1_norm)
 
     def size(self, norm: float) -> float:
-        """What the objective is compared with where it is 0, for data of this norm: here its value at L = S = 0."""
+        """What a gap is compared with where the objective is 0, for data of this norm: the objective at L = S = 0."""
         return 0.5 * norm**2
 
     @property
     def exact(self) -> bool:
-        """Whether L + S = M is asked for: the end of the path, where the weights are nothing."""
+        """Whether L + S = M is asked for: the end of the path, where the weights have fallen to 0."""
         return False
 
     @property
     @abstractmethod
     def threshold_at_zero(self) -> float:
-        """θ of an S = T_θ(P_Ω M) that is allowed beside L = 0, preferably the best."""
+        """A θ for which L = 0 and S = T_θ(P_Ω M) satisfy the constraints, the best such θ where it is known."""
 
     @abstractmethod
     def lower_bound(self, dot_m: float, squared: float, spectral_norm: float, largest_entry: float) -> float:
@@ -127,42 +127,42 @@ class Problem(ABC):
         max|Y| (of A*y for measurements).
         """
 
-    # What the path asks (rankwolf.solvers.hybrid.path), which sees a form as a penalised problem whose weights have to
-    # be found. A form that is no place on it has no answer.
+    # The questions of the path (rankwolf.solvers.hybrid.path), to which every form is a penalised problem whose weights
+    # have to be found. A form that has no such weights raises TypeError.
 
     def value(self, found: Found, level: float) -> float:
-        """An upper bound on the optimum from L and the best S beside it that this form allows; clip level ``level``."""
+        """The objective of L and the best S that this form allows beside it, from what was found at clip ``level``."""
         return self.objective(found.misfit_squared, found.nuclear_norm, found.l1_norm)
 
     def prices(self, now: Penalized, found: Found, past: Past) -> Penalized:
-        """The weights that this form's optimum has, as far as the optima at ``now`` and before can tell.
+        """The weights at which the penalised problem has this form's optimum, as far as is known: the next level.
 
-        ``past`` is brought up to date.
+        They are estimated from the optimum at the weights ``now`` and from ``past``, which is brought up to date.
         """
         raise TypeError(f"{type(self).__name__} is no place on the path.")
 
     def price_error(self, now: Penalized, found: Found) -> float:
-        """How much of the gap comes from ``now`` not being the prices, in units of the penalised objective."""
+        """The part of the gap that is due to wrong weights ``now``, in units of the penalised objective."""
         raise TypeError(f"{type(self).__name__} is no place on the path.")
 
     def price_of_step(self, now: Penalized, length: float, find: FindThreshold) -> float:
-        """λ_L of a threshold step of this length; ``find`` is asked where a norm is prescribed."""
+        """λ_L of a threshold step of this ``length``; ``find`` gives the threshold where ‖L‖_* is prescribed."""
         return now.lambda_L
 
     def prices_after(self, now: Penalized, threshold_L: float, found: Found, most: float) -> Penalized:
-        """The weights for the next pass, where they follow every pass (``follows``).
+        """The weights for the next pass, where they change after every pass (``follows``).
 
-        The pass was made with ``now`` and ``threshold_L`` is the λ_L of its threshold step. Neither weight changes by
+        The last pass had the weights ``now``, and its threshold step the λ_L ``threshold_L``. Neither weight changes by
         more than the factor ``most``.
         """
         return now
 
     def on_sample(self, share: Share) -> Problem:
-        """The problem for a sample of the rows."""
+        """This problem with its numbers adapted to a sample of the rows."""
         raise TypeError(f"{type(self).__name__} is no place on the path.")
 
     def from_sample(self, weights: Penalized, share: Share) -> Penalized:
-        """The weights to go on with on the whole matrix, when these were found on the sample."""
+        """The weights with which to begin on the whole matrix, given the ``weights`` found on the sample."""
         raise TypeError(f"{type(self).__name__} is no place on the path.")
 
     def top(self, lambda_L: float, longer_side: int) -> Penalized:
@@ -170,26 +170,26 @@ class Problem(ABC):
         raise TypeError(f"{type(self).__name__} is no place on the path.")
 
     def likely_price(self, shape: tuple[int, int], norm: float) -> float:
-        """λ_L at the optimum or above it, as far as the problem tells for data of this norm; 0 if nothing."""
+        """A guess of λ_L at the optimum, rather too large, for data of this norm; 0 where the problem gives none."""
         return 0.0
 
     def inside(self, now: Penalized, margin: float) -> Problem:
-        """The problem to aim at, a little stricter than this one, so that what is reached is allowed.
+        """A slightly stricter problem to aim at, so that a point near its optimum satisfies this one's constraints.
 
-        ``margin`` is what each of its constraints may cost.
+        Tightening a constraint raises the optimum by about ``margin``.
         """
         return self
 
     def allows(self, now: Penalized, found: Found, margin: float) -> bool:
-        """Whether the pair is allowed as it is, and loses little more than ``margin`` by it."""
+        """Whether the pair satisfies the constraints, and is inside each of them by little more than ``margin``."""
         return True
 
     def allowed_spectrum(self, singular: Array, found: Found) -> Array:
-        """Singular values that L may have, near these."""
+        """Singular values near ``singular`` with which L satisfies the constraints."""
         return singular
 
     def allowed_threshold(self, threshold: float, found: Found, margin: float) -> float:
-        """A better threshold for S = T(P_Ω(M − L)) where this one gives an S that is not allowed; a Newton step."""
+        """The next threshold for S = T(P_Ω(M − L)), by a Newton step; the same where S satisfies the constraints."""
         return threshold
 
 
@@ -199,29 +199,31 @@ class WithOracles(Problem):
 
     @abstractmethod
     def vertex(self, objective: float, spectral_norm: float, largest_entry: float) -> tuple[float, float]:
-        """(t_L, t_S): how far the oracles' answers t_L·u vᵀ and ±t_S·e_i e_jᵀ are from 0 (Algorithms 3 to 6).
+        """(t_L, t_S): the norms of the vertices t_L·u vᵀ and ±t_S·e_i e_jᵀ that the oracles answer (Algorithms 3 to 6).
 
-        The other arguments belong to minus the gradient of the misfit; ``objective`` bounds both norms.
+        ``spectral_norm`` and ``largest_entry`` are those of minus the gradient of the misfit. With weights, an upper
+        bound ``objective`` on the optimum bounds both norms.
         """
 
     @abstractmethod
     def threshold_L(self, step: float, find: FindThreshold) -> float:
-        """Where a proximal step of this length cuts singular values (Algorithms 7 and 8).
+        """The threshold of singular values in a proximal step of this length (Algorithms 7 and 8).
 
-        ``find`` is asked where a norm is prescribed.
+        ``find`` gives it where ‖L‖_* is prescribed.
         """
 
     @abstractmethod
     def threshold_S(self, step: float, find: FindThreshold) -> float:
-        """The same for the entries of S."""
+        """The threshold of the entries of S in a proximal step of this length; ``find`` as for L."""
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """A lower bound on the optimal value, and whether ‖Y‖₂ was bounded by proof or by a converged Ritz pair.
+    """A lower bound on the optimal value from a dual point Y.
 
-    ``witness``: right singular vectors of Y in which it is longest, for a solver that wants to know why a bound is low.
-    ``likely_bound``: what a better proof would give; ``lower_bound`` may be far below after one that was given up.
+    ``proved``: ‖Y‖₂ was bounded by proof, not only by a converged Ritz pair. ``witness``: the leading right singular
+    vectors of Y, which tell a solver why the bound is low. ``likely_bound``: what a finished proof would give; where
+    a proof was given up, ``lower_bound`` may be far below.
     """
 
     lower_bound: float

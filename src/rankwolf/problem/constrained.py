@@ -1,4 +1,4 @@
-"""Bounds on both norms, whose prices follow every pass."""
+"""The norm-constrained problem: a bound on each norm. Its prices, the weights, are adapted after every pass."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from rankwolf.ground.arrays import Array
 from rankwolf.problem.base import FindThreshold, Found, Share, WithOracles
 from rankwolf.problem.penalized import Penalized
 
-# How far the response of ‖S‖₁ to L is believed, as a share of the norm.
+# Models of how norms respond to changes are trusted up to changes of this share of the norm; the same share of the
+# value of larger deviations is added to an estimated objective, as a safety margin.
 NEAR = 0.1
 
 
@@ -33,7 +34,7 @@ class Constrained(WithOracles):
     unit = "‖b‖/‖A‖"
     remedy = "From √(mn)·‖X‖_F on, a radius binds nothing."
     follows = True
-    single = 1e-2  # the misfit alone is a few hundredths of the penalised objective
+    single = 1e-2  # the objective is the misfit alone, a few hundredths of what the penalised objective is
 
     def scale(self, norm: float, operator_norm: float = 1.0) -> float:
         """‖b‖/‖A‖, the size of a matrix that explains b."""
@@ -57,13 +58,13 @@ class Constrained(WithOracles):
         return 0.5 * slope * slope / squared if squared > 0.0 else 0.0
 
     def value(self, found: Found, level: float) -> float:
-        """With L projected onto ‖L‖_* = τ_L and the S of ‖S‖₁ = τ_S beside it, by a model of second order.
+        """An estimate of the objective after L is projected onto ‖L‖_* = τ_L and S onto ‖S‖₁ = τ_S.
 
-        The projection takes Δ = (‖L‖_* − τ_L)/r off each of r singular values: Δ·UVᵀ, along which G has the mean
-        p = ⟨G, L⟩/‖L‖_*. It costs at most r(pΔ + ½Δ²), and gains that much where Δ < 0. A gain is not counted beyond
-        Δ = −p, beyond half of the level, and beyond half of the misfit, where the model says nothing. The further both
-        norms are off, the less is believed of it: a tenth of what they are worth is added. Nothing is off where both
-        norms are allowed and nothing is left to explain.
+        The model is of second order. The projection takes Δ = (‖L‖_* − τ_L)/r off each of r singular values: Δ·UVᵀ,
+        along which G has the mean p = ⟨G, L⟩/‖L‖_*. It changes the misfit by at most r(pΔ + ½Δ²); S is treated alike.
+        Where the norms may grow, gains are limited to Δ ≥ −p, to half of the clip level and to half of the misfit,
+        because the model holds no further. A tenth of what both deviations from the radii are worth is added for
+        safety. 0 where both norms are within their radii and there is no misfit.
         """
         if self._explains_all(found):
             return 0.0
@@ -79,33 +80,34 @@ class Constrained(WithOracles):
         return max(estimate + NEAR * doubt, 0.25 * found.misfit_squared)
 
     def _explains_all(self, found: Found) -> bool:
-        """Whether the pair is allowed and there is no misfit: an optimum, whatever the prices are."""
+        """Whether both norms are within their radii and the misfit is 0: an optimum, whatever the prices are."""
         within = found.nuclear_norm <= self.tau_L and found.l1_norm <= self.tau_S
         return within and found.misfit_squared == 0.0
 
     def _excess(self, found: Found, over_L: float) -> float:
-        """How much ‖S‖₁ is too large once ``over_L`` has been taken off ‖L‖_*.
+        """By how much ‖S‖₁ exceeds τ_S once ``over_L`` has been taken off ‖L‖_*.
 
-        It comes to the residual then: ‖S‖₁ grows with it by ⟨sign S, L⟩/‖L‖_* for each unit. Without this term the two
-        constraints would answer to each other's errors, and overshoot by turns.
+        Whatever L loses goes into the residual, and ‖S‖₁ grows by ⟨sign S, L⟩/‖L‖_* for each unit of it. Without this
+        term each constraint would answer to the error of the other, and both would overshoot in turns.
         """
         along_L = found.signs_dot_l / found.nuclear_norm if found.nuclear_norm > 0.0 else 0.0
         return found.l1_norm - self.tau_S + along_L * over_L
 
     def price_of_step(self, now: Penalized, length: float, find: FindThreshold) -> float:
-        """The one with which the step projects onto ‖L‖_* ≤ τ_L."""
+        """The λ_L with which the step projects onto ‖L‖_* ≤ τ_L."""
         return find(self.tau_L) / length
 
     def prices_after(self, now: Penalized, threshold_L: float, found: Found, most: float) -> Penalized:
-        """λ_L is that of the projection onto ‖L‖_* ≤ τ_L, λ_S the level at which ‖S‖₁ = τ_S.
+        """λ_L is that of the projection onto ‖L‖_* ≤ τ_L, λ_S approaches the level at which ‖S‖₁ = τ_S.
 
-        Both are Newton steps, and go together: λ_S lifts G by sign S, which has ⟨sign S, L⟩/‖L‖_* along L.
+        A change of λ_S changes G by as much times sign S, and so the λ_L that fits by ⟨sign S, L⟩/‖L‖_* times as much:
+        this is added to λ_L.
         """
         lambda_S = now.lambda_S / most
         if found.nonzeros:
-            # The residual's tail as that of an exponential: Newton's step on ‖S‖₁ itself overshoots from above.
+            # Newton's step on log‖S‖₁, exact where |D| has an exponential tail; a step on ‖S‖₁ would overshoot.
             over_L = found.nuclear_norm - self.tau_L
-            reach = NEAR * found.nuclear_norm  # L may not follow further in one pass
+            reach = NEAR * found.nuclear_norm  # in one pass L may not move further than this
             l1_norm = self.tau_S + self._excess(found, min(max(over_L, -reach), reach))
             l1_norm = max(l1_norm, NEAR * found.l1_norm)
             aim = now.lambda_S + found.l1_norm / found.nonzeros * log(l1_norm / self.tau_S)
@@ -120,35 +122,35 @@ class Constrained(WithOracles):
         return now.lambda_L * abs(off_L) + now.lambda_S * abs(off_S)
 
     def on_sample(self, share: Share) -> Constrained:
-        """‖L‖_* goes with the norm of the data, ‖S‖₁ with the number of rows."""
+        """τ_L is scaled by the norm of the data, τ_S by the number of rows."""
         return Constrained(share.norm * self.tau_L, share.rows * self.tau_S)
 
     def from_sample(self, weights: Penalized, share: Share) -> Penalized:
-        """λ_L is the norm of G, and grows with the number of rows as its columns do."""
+        """λ_L = ‖G‖₂ grows with the square root of the number of rows, as the columns of G do; λ_S stays."""
         return Penalized(weights.lambda_L / share.rows**0.5, weights.lambda_S)
 
     def top(self, lambda_L: float, longer_side: int) -> Penalized:
-        """In the usual proportion; any weights for a matrix of zeros."""
+        """λ_S = λ_L/√(longer side), the paper's proportion; λ_L = 1 for a matrix of zeros."""
         return Penalized(lambda_L or 1.0, (lambda_L or 1.0) / longer_side**0.5)
 
     def inside(self, now: Penalized, margin: float) -> Constrained:
-        """Smaller radii; the weights are the price of a unit of each."""
+        """Radii smaller by margin/λ, at most by half: a unit of a radius is worth the weight λ in the objective."""
         return Constrained(
             max(self.tau_L - margin / now.lambda_L, 0.5 * self.tau_L),
             max(self.tau_S - margin / now.lambda_S, 0.5 * self.tau_S),
         )
 
     def allows(self, now: Penalized, found: Found, margin: float) -> bool:
-        """Whether both norms are within their radii, and inside by at most what costs three times the margin."""
+        """Whether both norms are within their radii, and below them by at most 3·``margin``/λ."""
         if self._explains_all(found):
             return True
         spare = self.tau_L - found.nuclear_norm, self.tau_S - found.l1_norm
         return all(0.0 <= x <= 3.0 * margin / price for x, price in zip(spare, now.pair, strict=True))
 
     def allowed_spectrum(self, singular: Array, found: Found) -> Array:
-        """The same taken off each, or added, such that they add up to τ_L: what another λ_L would do.
+        """The values shifted by one number, as by another λ_L, so that those left above 0 add up to τ_L.
 
-        No more is added than G has along L: beyond, the misfit would grow again.
+        At most ⟨G, L⟩/‖L‖_* is added, the component of G along L: beyond, the misfit would grow again.
         """
         while singular.size and singular[-1] <= (singular.sum() - self.tau_L) / singular.size:
             singular = singular[:-1]
@@ -156,7 +158,7 @@ class Constrained(WithOracles):
         return singular + min((self.tau_L - float(singular.sum())) / max(singular.size, 1), price)
 
     def allowed_threshold(self, threshold: float, found: Found, margin: float) -> float:
-        """Newton's method on ‖S‖₁ = τ_S, a convex function of the threshold; it stops a little below τ_S."""
+        """A Newton step on ‖S‖₁ = τ_S, convex in the threshold; the aim is a little inside, by the ``margin``."""
         over = self._excess(found, max(found.nuclear_norm - self.tau_L, 0.0))
         spare = margin / threshold if threshold > 0.0 else 0.0
         if -3.0 * spare <= over <= 0.0:

@@ -1,4 +1,4 @@
-"""A bound on the misfit; 0 is classical pursuit."""
+"""The noise-bounded problem: a bound ε on the misfit. With ε = 0 it is classical principal component pursuit."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rankwolf.ground.complaints import bad
 from rankwolf.problem.base import Found, Problem, Share
 from rankwolf.problem.penalized import Past, Penalized
 
-# The weights of S that make sense. From 1 on S costs more than L whatever it holds; far beyond, the rounding in
-# L + S = M would be all of the objective.
+# The range of λ. From λ = 1 on, S costs at least as much as L whatever it holds; far beyond, the rounding errors of
+# L + S = M would dominate the objective.
 LEAST_WEIGHT, MOST_WEIGHT = 1e-12, 1e6
-# As shares of ‖P_Ω M‖_F: an ε whose λ_L is below the first does not say where a run from an earlier L should begin,
-# which may be off by more than that; it begins at the second.
+# Shares of ‖P_Ω M‖_F, for a run that begins at an earlier L. Where ε suggests a λ_L below the first, that L may well be
+# further from the optimum than such a weight can repair, and the run begins at the second.
 LEAST_PRICE, SAFE_PRICE = 2.5e-4, 1e-2
 
 
@@ -39,11 +39,11 @@ class NoiseBounded(Problem):
     remedy = "The weight of S is 1/√max(m, n) by default."
 
     def scale(self, norm: float, operator_norm: float = 1.0) -> float:
-        """The weight has no unit."""
+        """1: λ has no unit. (ε is checked against the data.)"""
         return 1.0
 
     def check_scale(self, norm: float, operator_norm: float | None = None, where: str = "decompose") -> None:
-        """Refuse an ε that is no bound or with which L = S = 0 is the answer, and weights that say nothing."""
+        """Refuse ε < 0 or NaN, an ε for which L = S = 0 is the answer, and a λ outside of the range above."""
         if not self.epsilon >= 0.0:
             raise bad("noise", "at least 0", f"{self.epsilon:g}", where)
         if self.epsilon >= norm > 0.0:
@@ -68,15 +68,15 @@ class NoiseBounded(Problem):
 
     @property
     def threshold_at_zero(self) -> float:
-        """0: S = M leaves no misfit."""
+        """0: with S = P_Ω M there is no misfit."""
         return 0.0
 
     def objective(self, misfit_squared: float, nuclear_norm: float, l1_norm: float) -> float:
-        """‖L‖_* + λ‖S‖₁: whoever asks has made sure that the misfit is at most ε."""
+        """‖L‖_* + λ‖S‖₁. The caller makes sure that the misfit is at most ε."""
         return self.penalty(nuclear_norm, l1_norm)
 
     def lower_bound(self, dot_m: float, squared: float, spectral_norm: float, largest_entry: float) -> float:
-        """The dual is max ⟨Y, M⟩ − ε‖Y‖_F over ‖Y‖₂ ≤ 1 and |Y| ≤ λ; Y is made as long as that allows."""
+        """The dual is max ⟨Y, M⟩ − ε‖Y‖_F over ‖Y‖₂ ≤ 1 and |Y| ≤ λ; the longest feasible multiple of Y is taken."""
         excess = max(spectral_norm, largest_entry / self.weight)
         return max(dot_m - self.epsilon * squared**0.5, 0.0) / excess if excess > 0.0 else 0.0
 
@@ -85,17 +85,18 @@ class NoiseBounded(Problem):
         return found.misfit_squared <= self.epsilon**2
 
     def value(self, found: Found, level: float) -> float:
-        """With S + (1 − c)G for the c ≤ 1 at which the misfit is c‖G‖ = ε."""
+        """An upper bound on ‖L‖_* + λ‖S + (1 − c)G‖₁, where c ≤ 1 makes the misfit c‖G‖ at most ε."""
         misfit = found.misfit_squared**0.5
         c = min(1.0, self.epsilon / misfit) if misfit > 0.0 else 1.0
         return self.penalty(found.nuclear_norm, found.l1_norm + (1.0 - c) * found.clipped_l1(level))
 
     def prices(self, now: Penalized, found: Found, past: Past) -> Penalized:
-        """Where ‖G‖ would be a tenth of its present error below ε, by its response to the weights so far.
+        """Weights at which ‖G‖ should be ε − 0.1·|‖G‖ − ε|, by extrapolation from the levels so far.
 
-        It is d log‖G‖/d log λ between the last two levels; ‖G‖ grows with the weights, at most in proportion. So every
-        level bounds the weights from one side, and the middle is tried where the response leads out of the bounds.
-        Bounds that contradict each other come from levels that were left too early: the next ones get more passes.
+        The response d log‖G‖/d log λ is measured between the last two levels. ‖G‖ grows with the weights, at most in
+        proportion, so that every level bounds them from one side; where the extrapolation leaves the bounds, their
+        middle is tried. Bounds that contradict each other come from levels that were left too early, and later levels
+        get more passes.
         """
         if past.stays():
             return now
@@ -112,36 +113,38 @@ class NoiseBounded(Problem):
         return past.between(now, now.times(float(max(aim / misfit, 1e-3) ** (1.0 / response))))
 
     def price_error(self, now: Penalized, found: Found) -> float:
-        """‖G‖·|ε − ‖G‖|: what the optimum at ``now`` is away from this form's, by its own dual."""
+        """‖G‖·|ε − ‖G‖|: the duality gap of this form at the optimum for ``now``, times λ_L."""
         misfit = found.misfit_squared**0.5
         return float(misfit * abs(self.epsilon - misfit))
 
     def on_sample(self, share: Share) -> NoiseBounded:
-        """The misfit grows like the square root of the number of rows, the noise in L as it says."""
+        """ε goes with the square root of the number of rows; λ = λ_S/λ_L grows as λ_L falls with the norm of noise."""
         return NoiseBounded(self.weight / share.noise, share.rows**0.5 * self.epsilon)
 
     def from_sample(self, weights: Penalized, share: Share) -> Penalized:
-        """λ_L grows with the norm of noise."""
+        """λ_L is scaled by the ratio of the norms of noise; λ_S stays."""
         return Penalized(weights.lambda_L / share.noise, weights.lambda_S)
 
     def top(self, lambda_L: float, longer_side: int) -> Penalized:
-        """In the proportion of the objective; any weights for a matrix of zeros."""
+        """λ_S = λ·λ_L, as in the objective; λ_L = 1 for a matrix of zeros."""
         return Penalized(lambda_L or 1.0, (lambda_L or 1.0) * self.weight)
 
     def likely_price(self, shape: tuple[int, int], norm: float) -> float:
-        """ε(√m + √n)/√(mn), the norm of noise of this size: what is left at the optimum is noise.
+        """ε(√m + √n)/√(mn): the spectral norm of noise with the Frobenius norm ε, which is what is left at the optimum.
 
-        Far below the data there is a path to go: steps as short as such weights allow would never get there.
+        A value far below the data is replaced by ``SAFE_PRICE``·‖P_Ω M‖_F, from where the path leads down: at once
+        with such small weights, steps would be too short to get anywhere.
         """
         m, n = shape
         price = float(self.epsilon * (m**-0.5 + n**-0.5))
         return price if price >= LEAST_PRICE * norm else SAFE_PRICE * norm
 
     def allowed_threshold(self, threshold: float, found: Found, margin: float) -> float:
-        """‖G‖² is concave in the square of the threshold: one step from above is enough. 0 for ε = 0.
+        """A smaller threshold where ‖G‖ > ε, so that ‖G‖ ≤ ε after one or a few calls. 0 for ε = 0.
 
-        Where few entries exceed it that step goes far, and where none does it has no end. The chord from 0 ends above
-        what is looked for, and half of the square is a step of its own: the shortest of these, and the next pass tells.
+        ‖G‖² is concave in θ², with the slope ‖S‖₀. A Newton step from above therefore lands at or below the root; it is
+        long where few entries exceed θ, and infinite where none does. Two other candidates are the root of the chord
+        from 0, which lies above the root, and θ²/2. The smaller of these two is taken, or Newton's if that is larger.
         """
         over = found.misfit_squared - self.epsilon**2
         if self.exact or over <= 0.0:

@@ -1,4 +1,4 @@
-"""Weights on both norms; the other forms are places on the path of these."""
+"""The penalised problem: a weight on each norm. The other forms are solved as penalised ones with unknown weights."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Penalized(WithOracles):
     def lower_bound(self, dot_m: float, squared: float, spectral_norm: float, largest_entry: float) -> float:
         """The dual is max ⟨Y, M⟩ − ½‖Y‖² over ‖Y‖₂ ≤ λ_L and |Y| ≤ λ_S.
 
-        θY is feasible for θ ≤ min(1, λ_L/‖Y‖₂, λ_S/max|Y|), and the best such θ is taken. Values above 1 are left out:
-        at a point of the problem Y = M − L − S has θ = 1.
+        θY is feasible for θ ≤ min(1, λ_L/‖Y‖₂, λ_S/max|Y|), and the best such θ is taken. θ > 1 is not tried, because
+        at the optimum Y = M − L − S is itself the best dual point.
         """
         if squared <= 0.0:
             return 0.0
@@ -64,9 +64,9 @@ class Penalized(WithOracles):
         )
 
     def objective_at(self, now: Penalized, found: Found) -> float:
-        """The objective with these weights of the L at which ``now`` found this.
+        """The objective of an L with these weights, from what was ``found`` there with the weights ``now``.
 
-        The Huber loss is a concave function of λ_S, with the slope ‖S‖₁ and the curvature −nnz(S).
+        By a model of second order: the Huber loss is concave in λ_S, with the slope ‖S‖₁ and the curvature −‖S‖₀.
         """
         change = self.lambda_S - now.lambda_S
         huber = 0.5 * found.misfit_squared + now.lambda_S * found.l1_norm
@@ -78,20 +78,20 @@ class Penalized(WithOracles):
         )
 
     def ratio(self, other: Penalized) -> float:
-        """By how much the weights differ: the larger of the two factors, at least 1; of a zero, infinitely."""
+        """The larger of the two factors by which the weights differ, at least 1; ∞ where one of them is 0."""
         pairs = list(zip(self.pair, other.pair, strict=True))
         return max(max(a, b) / min(a, b) if min(a, b) > 0.0 else inf for a, b in pairs)
 
     def times(self, factor: float) -> Penalized:
-        """The same problem with both weights multiplied: a place on the path that leads to it."""
+        """The problem with both weights multiplied by ``factor``: another level of its path."""
         return Penalized(factor * self.lambda_L, factor * self.lambda_S)
 
     def part_way(self, aim: Penalized, part: float) -> Penalized:
-        """Between these weights (0) and ``aim`` (1), in proportion."""
+        """λ·(λ_aim/λ)^part for each weight: from these weights (``part`` = 0) to ``aim`` (1)."""
         return Penalized(*(a * (b / a) ** part for a, b in zip(self.pair, aim.pair, strict=True)))
 
     def towards(self, aim: Penalized, most: float) -> Penalized:
-        """``aim``, or where each weight has changed by the factor ``most`` on the way to it."""
+        """``aim``, but each weight changes by at most the factor ``most``."""
         return Penalized(
             min(max(aim.lambda_L, self.lambda_L / most), self.lambda_L * most),
             min(max(aim.lambda_S, self.lambda_S / most), self.lambda_S * most),
@@ -106,7 +106,7 @@ class Penalized(WithOracles):
         return 0.0 if now == self else inf
 
     def on_sample(self, share: Share) -> Penalized:
-        """λ_L goes with the norm of noise, so that as little of it comes into L."""
+        """λ_L is scaled by the ratio of the norms of noise, so that noise is kept out of L as before; λ_S stays."""
         return Penalized(share.noise * self.lambda_L, self.lambda_S)
 
     def from_sample(self, weights: Penalized, share: Share) -> Penalized:
@@ -114,7 +114,7 @@ class Penalized(WithOracles):
         return self
 
     def top(self, lambda_L: float, longer_side: int) -> Penalized:
-        """A multiple of the weights, at least 1."""
+        """This problem's weights times max(1, ``lambda_L``/λ_L)."""
         return self.times(max(1.0, lambda_L / self.lambda_L))
 
     def threshold_L(self, step: float, find: FindThreshold) -> float:
@@ -126,7 +126,7 @@ class Penalized(WithOracles):
         return step * self.lambda_S
 
 
-# A level that has settled gets at most so many passes more.
+# The most passes that a level is given after it has settled.
 LONGEST = 32
 
 
@@ -134,8 +134,8 @@ LONGEST = 32
 class Past:
     """What the search for prices remembers: the weights of the level before, and what was found there.
 
-    ``least`` and ``most`` are bounds of the weights that are looked for, from the last levels on either side of them.
-    Where they contradicted each other, a level that has settled gets ``longer`` more passes; ``stayed`` counts them.
+    ``least`` and ``most`` bound the weights that are looked for, by the last levels below and above them. Where these
+    bounds contradicted each other, every settled level gets ``longer`` more passes; ``stayed`` counts those made.
     """
 
     weights: Penalized | None = None
@@ -146,12 +146,12 @@ class Past:
     stayed: int = 0
 
     def stays(self) -> bool:
-        """Whether a level that has settled is to have another pass; called once for each."""
+        """Whether a level that has settled gets another pass. Called once after each pass of such a level."""
         self.stayed = self.stayed + 1 if self.stayed < self.longer else 0
         return self.stayed > 0
 
     def narrow(self, bound: Penalized, *, from_above: bool) -> None:
-        """Remember a bound. One on the other side that contradicts it is forgotten, and levels get twice the time."""
+        """Remember a bound. An opposite bound that contradicts it is dropped, and ``longer`` is doubled."""
         if from_above:
             self.most = bound
         else:
@@ -161,7 +161,7 @@ class Past:
             self.least, self.most = (None, bound) if from_above else (bound, None)
 
     def between(self, now: Penalized, aim: Penalized) -> Penalized:
-        """``aim``, or the middle of both bounds where the way to it from ``now`` leads beyond one."""
+        """``aim``, or the geometric middle of the bounds where going from ``now`` to ``aim`` passes one of them."""
         if self.least is None or self.most is None:
             return aim
         up, down = aim.lambda_L >= now.lambda_L, aim.lambda_L <= now.lambda_L

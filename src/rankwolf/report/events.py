@@ -1,6 +1,6 @@
-"""Events of a video: each is one object from when it is first seen to when it is gone.
+"""Events of a video: each follows one object from when it is first seen until it is gone.
 
-Only the largest part of each mask is followed.
+Only the largest connected part of each mask is looked at.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import scipy.ndimage
 
 from rankwolf.ground.arrays import Array
 
-# A cut-out has this share of the object's size as room on each side, and is at least so many pixels wide and high.
+# A cut-out has a margin of this share of the object's size on each side, and is at least so many pixels wide and high.
 MARGIN, LEAST_SIDE = 0.25, 48
 # From one picture on the page to the next, an object may move by this share of the picture's width and height.
 MOST_JUMP = 0.2
@@ -42,7 +42,7 @@ class Sighting:
         return cls(number, box, float(areas[largest] / mask.size))
 
     def near(self, other: Sighting, frames: int) -> bool:
-        """Whether ``other`` may be the same object, so many pictures of the page earlier or later."""
+        """Whether ``other``, ``frames`` pictures of the page away, is close enough to be the same object."""
         (top, bottom, left, right), (top2, bottom2, left2, right2) = self.box, other.box
         jump = MOST_JUMP * frames
         return (
@@ -53,7 +53,7 @@ class Sighting:
         )
 
     def cut_out(self, picture: Array) -> Array:
-        """The part of ``picture`` that shows the object with some of its surroundings: a view."""
+        """The part of ``picture`` that shows the object with a margin around it; a view, not a copy."""
         height, width = picture.shape[:2]
         rows = _widened(self.box[0] * height, self.box[1] * height, height)
         columns = _widened(self.box[2] * width, self.box[3] * width, width)
@@ -78,9 +78,9 @@ class Event:
 
 
 def events_of(sightings: Sequence[Sighting | None], window: int) -> list[Event]:
-    """Sightings in order, at most one for each window of frames, grouped by object.
+    """The sightings grouped by object; they are in order, at most one for each ``window`` of frames.
 
-    A sighting goes on with the last event if it is near its last sighting and less than two windows later.
+    A sighting belongs to the last event if it is near that event's last sighting, and less than two windows later.
     """
     events: list[Event] = []
     for sighting in sightings:

@@ -1,4 +1,4 @@
-"""Charts as inline SVG and pictures as data addresses: what a page shows without any file beside it.
+"""Charts as inline SVG and pictures as ``data:`` addresses, so that a page needs no file beside it.
 
 Colours come from the style sheet of the page (``.series-0`` to ``.series-3``), so that charts follow its dark mode.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 560, 310
 LEFT, RIGHT, TOP, BOTTOM = 66, 16, 28, 46
-# A screen shows no more points of one curve than this.
+# The most points of a curve that are drawn: a screen shows no more.
 MOST_POINTS = 600
 
 
@@ -93,9 +93,9 @@ def line_chart(
     log_y: bool = False,
     marks: Sequence[tuple[float, str]] = (),
 ) -> Markup:
-    """An SVG of curves in a frame with round ticks; with the names of the curves, if there are several.
+    """An SVG of curves in a frame, with ticks at round numbers, and with a legend if there are several curves.
 
-    ``marks`` (x, name) are upright lines.
+    ``marks`` (x, name) are vertical lines with their names.
     """
     from markupsafe import Markup
 
@@ -176,14 +176,14 @@ def _curve(index: int, curve: Series, points: Array, x: Axis, y: Axis) -> list[s
 
 
 def _legend(series: Sequence[Series]) -> list[str]:
-    """SVG of the names of the curves, in a row above the frame."""
+    """The SVG elements of the legend: the names of the curves, in a row above the frame."""
     parts, at = [], float(LEFT)
     for k, curve in enumerate(series):
         parts.append(
             f'<line class="series series-{k}" x1="{at}" x2="{at + 22}" y1="{TOP - 12}" y2="{TOP - 12}"/>'
         )
         parts.append(f'<text class="legend" x="{at + 28}" y="{TOP - 8}">{escape(curve.name)}</text>')
-        at += 52 + 9.0 * len(curve.name)  # about the width of the letters where they are largest
+        at += 52 + 9.0 * len(curve.name)  # about the width of the text, at the largest size of its letters
     return parts
 
 

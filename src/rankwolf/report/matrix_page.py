@@ -25,7 +25,10 @@ def matrix_page(
     cells: Sequence[Cell],
     command: str,
 ) -> str:
-    """The whole page as text: how the convex ``fit`` was found, and the ``parts`` that were written."""
+    """The whole page as HTML: how the convex ``fit`` was found, and the ``parts`` (it, or its refit) that were written.
+
+    ``cells`` are the largest outliers, ``command`` is the command line that repeats the run.
+    """
     m, n = fit.low_rank.shape
     seconds = summary["seconds"]
     split = ", ".join(f"{name} {duration(value)}" for name, value in seconds.items() if name != "total")

@@ -31,7 +31,7 @@ NOTHING = np.array([244.0, 244.0, 242.0])
 
 @dataclass(frozen=True)
 class Line:
-    """One row or column: the share of its observed entries that is in S, Σ|S|, its largest entry and where that is."""
+    """One row or column of S: the share of its observed entries in S, Σ|S|, its largest entry and where that is."""
 
     name: str
     share: float
@@ -42,7 +42,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Cell:
-    """One entry: what was observed, what L says."""
+    """One outlier: the names of its row and column, the observed value, and the value that L has there."""
 
     row: str
     column: str
@@ -61,7 +61,7 @@ class LineTotals:
 
     @classmethod
     def of(cls, lines: int) -> LineTotals:
-        """Totals of so many rows or columns, all zero."""
+        """Totals for ``lines`` rows or columns, all zero."""
         types = (np.float64, np.int64, np.float64, np.int64)
         return cls(*(np.zeros(lines, dtype) for dtype in types))
 
@@ -99,7 +99,10 @@ class LineTotals:
 
 
 class Outliers:
-    """What a page says about S, added up from its parts; with the number of observed entries of each row and column."""
+    """Totals, largest entries and a map of S, collected part by part, so that S is never held as a whole.
+
+    ``observed_in_rows`` and ``observed_in_columns`` count the observed entries of each row and column.
+    """
 
     def __init__(
         self, shape: tuple[int, int], labels: Labels, observed_in_rows: Array, observed_in_columns: Array
@@ -141,14 +144,14 @@ class Outliers:
         return [(i, j) for _, i, j in self._cells]
 
     def map(self) -> Array:
-        """S in at most 160 × 240 cells: of the entries in a cell, the one of largest magnitude."""
+        """S reduced to at most 160 × 240 cells: each has the entry of largest magnitude among those it stands for."""
         return np.where(self._high >= -self._low, self._high, self._low)
 
 
 def coloured(values: Array, limit: float) -> Array:
-    """Values as colours, uint8 RGB: blue below zero, red above, pale at zero, in full from ``limit`` on.
+    """Values as colours, uint8 RGB: blue below zero, red above, pale at zero, strongest from ``limit`` on.
 
-    The strength is the root of value/limit, so that small values can be seen.
+    The strength is √(|value|/limit), so that small values can be seen.
     """
     strength = np.sqrt(np.minimum(np.abs(values) / max(limit, 1e-300), 1.0))[..., None]
     colour = np.where(values[..., None] < 0.0, BELOW, ABOVE)
@@ -156,7 +159,7 @@ def coloured(values: Array, limit: float) -> Array:
 
 
 def heat_map(outliers: Outliers) -> Markup:
-    """The map as an SVG, with names or numbers of rows and columns."""
+    """The map of S as an SVG, with names of rows and columns; of a large table, with some of them."""
     from markupsafe import Markup
 
     (m, n), values = outliers.shape, outliers.map()
@@ -189,7 +192,7 @@ def heat_map(outliers: Outliers) -> Markup:
 
 
 def _spread(count: int, most: int) -> list[int]:
-    """At most ``most`` of the numbers below ``count``, evenly spaced, with the first and the last."""
+    """At most ``most`` of the numbers 0 to count − 1, evenly spaced, the first and the last among them."""
     return sorted({round(x) for x in np.linspace(0, count - 1, max(1, min(most, count)))})
 
 

@@ -24,7 +24,7 @@ class Fact:
 
 
 def render(template: str, **content: Any) -> str:
-    """The page that ``template`` makes of ``content``. Text is escaped; charts come marked as safe from ``figures``."""
+    """The page as HTML: ``template`` filled with ``content``. Text is escaped, except charts, which are Markup."""
     needed("jinja2")
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -46,7 +46,7 @@ def percent(share: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time that people read: 0.4 s, 12 s, 3 min 5 s. No line breaks between a number and its unit."""
+    """A duration as text: 0.4 s, 12 s, 3 min 5 s, with no-break spaces between numbers and units."""
     if seconds < 10.0:
         return f"{seconds:.1f}\N{NO-BREAK SPACE}s"
     if seconds < 60.0:
@@ -55,7 +55,7 @@ def duration(seconds: float) -> str:
 
 
 def as_rows(settings: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
-    """Settings as (name, value) for a table, without those that are None."""
+    """Settings as rows (name, text of the value) of a table, without those that are None."""
     return [(name, _readable(value)) for name, value in settings.items() if value is not None]
 
 

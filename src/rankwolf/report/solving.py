@@ -1,4 +1,4 @@
-"""What a page says of any decomposition, whatever it was made of."""
+"""The facts and charts of a decomposition that the pages of matrices and of videos share."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def solve_facts(fit: Decomposition, parts: Decomposition | None = None) -> list[
 
 
 def solve_charts(fit: Decomposition, parts: Decomposition | None = None) -> list[dict[str, Any]]:
-    """Two charts with title and explanation: singular values (of the refit, if any); objective and gap over time."""
+    """Two charts with titles and explanations: singular values (of the refit, if any); objective and gap over time."""
     history = fit.history
-    # The proof at the end belongs to no iteration, and is what the run ended with.
+    # The last proof comes after the last iteration, so its numbers are added as one more point.
     seconds = [*(record.seconds for record in history), fit.seconds]
     gaps = [*(record.relative_gap for record in history), fit.relative_gap]
     objectives = [*(record.objective for record in history), fit.objective]
@@ -75,7 +75,7 @@ def solve_charts(fit: Decomposition, parts: Decomposition | None = None) -> list
 
 
 def status_warning(fit: Decomposition | None) -> list[str]:
-    """A list of one sentence if the run did not reach what was asked for, else of none."""
+    """A warning, in a list, if the run did not reach what was asked for; else an empty list."""
     if fit is None or fit.status.converged:
         return []
     return [f"{fit.status.value} The certified gap is {percent(fit.relative_gap)}."]

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 
 PANELS = ("observed", "background", "foreground", "mask")
-# Of a long video, 48 to 96 frames are on the page; wide pictures are made about 420 pixels wide.
+# A page shows at most MOST_FRAMES frames, of a long video at least half as many; wide pictures are made about
+# MOST_WIDTH pixels wide.
 MOST_FRAMES, MOST_WIDTH = 96, 420
 STRIP = 12
 
@@ -39,11 +40,11 @@ class Shot:
 
 
 class Album:
-    """Collects frames while they pass by, in little memory.
+    """Collects frames for the page as they are separated; memory: at most MOST_FRAMES frames, encoded.
 
-    Time is cut into windows of equal length, and each keeps the frame in which most moves. Where the number of frames
-    is not known, windows are short at first: when a frame comes after MOST_FRAMES of them, neighbours are joined and
-    windows become twice as long.
+    Time is cut into windows of equal length, and of each window the frame is kept in which most moves. Where the number
+    of frames is not known, a window is one frame at first. Whenever there are MOST_FRAMES windows and another frame
+    comes, neighbours are joined, and windows become twice as long.
     """
 
     def __init__(self) -> None:
@@ -53,7 +54,7 @@ class Album:
         self._seen = 0
 
     def visit(self, frame: Pictures, total: int | None = None) -> None:
-        """Look at the next of ``total`` frames; it is kept if more moves in it than in the others of its window."""
+        """Take the next of ``total`` frames; it is kept if more moves in it than in the others of its window."""
         if not self.window:
             self.window = -(-(total or 1) // MOST_FRAMES)
         if len(self._shots) == MOST_FRAMES:
@@ -65,7 +66,7 @@ class Album:
             self._close_window()
 
     def shots(self) -> list[Shot]:
-        """The frames that were kept, in order, with that of the unfinished window."""
+        """The frames that were kept, in order; ends the last window, if it is not full."""
         if self._best is not None:
             self._close_window()
         return self._shots
@@ -91,7 +92,7 @@ def take_shot(frame: Pictures) -> Shot:
 
 
 def shrink(picture: Array) -> Array:
-    """The picture about MOST_WIDTH wide: means of squares of pixels, which is quick; unchanged below 1.5 times that."""
+    """The picture reduced to about MOST_WIDTH columns, by means over squares of pixels; unchanged below 1.5 of that."""
     needed("PIL")
     from PIL import Image
 
@@ -164,7 +165,7 @@ def _strip(
     numbers: Sequence[int],
     summary: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
-    """The events with the largest objects, in order: the object, when it was seen, and which shot shows it."""
+    """The STRIP events with the largest objects, in order of time: a picture, when it was seen, and in which shot."""
     places = {shot.number: i for i, shot in enumerate(shots)}
     events = events_of([shot.sighting for shot in shots], album.window)
     events = sorted(events, key=lambda event: -event.best.area)[:STRIP]
@@ -193,7 +194,7 @@ PALETTE = ((0, 20, 24, 60), (0.35, 11, 110, 110), (0.7, 230, 190, 60), (1, 255, 
 
 
 def level_map(levels: Array) -> dict[str, Any]:
-    """A picture of the levels, bright where the background moves much, and the numbers that explain its colours."""
+    """A picture of the levels, bright where the background moves much, and the levels that its colours stand for."""
     low, high = (float(value) for value in np.percentile(levels, (1, 99)))
     share = np.clip((levels - low) / max(high - low, 1.0), 0.0, 1.0)
     stops, *channels = zip(*PALETTE, strict=True)

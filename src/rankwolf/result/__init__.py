@@ -1,6 +1,6 @@
 """What a run gives back: the two parts, how good they are, why the run ended.
 
-Results can be indexed, plotted, saved and loaded. Nothing here solves anything.
+Results can be plotted, refitted, saved and loaded, and their parts indexed. No convex problem is solved here.
 """
 
 from rankwolf.result.decomposition import Decomposition, Record, Status

@@ -1,4 +1,4 @@
-"""What a run gives back: the two parts, how good they are, why it ended, and what happened on the way."""
+"""What a run gives back: the two parts, how good they are, why the run ended, and a record of each iteration."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ class Status(Enum):
 
     @property
     def is_limit(self) -> bool:
-        """Whether the run ended because it had taken long enough."""
+        """Whether the run ended at a limit: of iterations, of time, or of what the precision allows."""
         return self in (Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.NO_PROGRESS)
 
 
 @dataclass(frozen=True)
 class Record:
-    """One iteration. ``gap`` is the objective less the best lower bound so far.
+    """The numbers of one iteration. ``gap`` is the objective less the best lower bound so far.
 
-    That bound rests on Ritz values and can be too high where a solver's vectors missed a direction; the gap of the
-    :class:`Decomposition` does not. A record is a few numbers: ``fit.history`` costs nothing.
+    That bound rests on Ritz values, and is too high where the solver's vectors missed a direction; the gap of the
+    :class:`Decomposition` is certified. Memory: 12 numbers an iteration.
 
     >>> import numpy as np, rankwolf as rw
     >>> fit = rw.decompose(np.eye(30) + 1.0, delta=0.05, rng=0)
@@ -91,15 +91,15 @@ class Record:
 class Decomposition:
     """M ≈ L + S, with a bound on how far the pair is from the optimum.
 
-    ``objective`` is evaluated once more for the pair that is returned; ``gap`` is its distance to a certified lower
-    bound, so the optimum lies in [objective − gap, objective]. ``gap_is_proved`` is False where G was too
-    large for a factorisation to bound ‖G‖₂, so that the gap rests on a converged Lanczos process, see
+    ``objective`` is evaluated anew for the pair that is returned; ``gap`` is its distance to a certified lower bound,
+    so the optimum lies in [objective − gap, objective]. ``gap_is_proved`` is False where the clipped residual G was too
+    large for a factorisation to bound ‖G‖₂; the gap then rests on a converged Lanczos process, see
     :mod:`rankwolf.run.certificate`.
 
     It unpacks into its two parts, ``L, S = rw.decompose(X)``, and can be pickled, copied, saved and plotted.
 
-    Memory: (m + n)·r numbers for L. S is not stored for entries but computed from L and the data, row by row, when it
-    is asked for.
+    Memory: (m + n)·r numbers for L. For entries S is usually not stored, but computed from L and the data, row by row,
+    when it is asked for.
 
     >>> import numpy as np, rankwolf as rw
     >>> X = np.outer(np.arange(1.0, 41.0), np.ones(30))
@@ -125,16 +125,16 @@ class Decomposition:
     problem: Problem
     history: tuple[Record, ...]
     noise_scale: float | None = None
-    """σ, the standard deviation of M − L apart from outliers: of a refit, or measured for ``delta="auto"``."""
+    """σ, the standard deviation of M − L without outliers, from a refit or from ``delta="auto"``; None if unknown."""
     residual: float = nan
-    """‖P_Ω(L + S − M)‖_F, or ‖A[L + S] − b‖; of a refit, over the entries that are no outliers."""
+    """‖P_Ω(L + S − M)‖_F, or ‖A[L + S] − b‖ for measurements; of a refit, over the entries that are no outliers."""
     source: Source | None = field(default=None, repr=False, compare=False)
-    """Where the entries are; None for measurements, and for a result that was loaded."""
+    """Where the entries are; None for measurements, for a loaded result, and for one unpickled from a dask.array."""
     measurements: Measurements | None = field(default=None, repr=False, compare=False)
     """What ``recover`` was given; None for entries, and for a result that was loaded or unpickled."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the measurements: an operator may be made of functions that no pickle takes."""
+        """All fields but the measurements: an operator may be made of functions that cannot be pickled."""
         return {**vars(self), "measurements": None}
 
     def __iter__(self) -> Iterator[Matrix]:
@@ -142,17 +142,18 @@ class Decomposition:
         yield from (self.low_rank, self.sparse)
 
     def refit(self, *, keep_rank: bool = False) -> Decomposition:
-        """L and S again without shrinkage, at the rank that was found.
+        """A new result with L and S fitted again without shrinkage, at the rank that was found.
 
-        λ_L is taken off every singular value, which is half of the error of most fits or more; and S with λ_S = 2σ
-        holds one in twenty entries of pure noise. In the result, L is the least-squares fit to the entries within 3.29σ
-        of it, decided again in each round, σ is ``noise_scale``, and S is M − L where that is beyond 3.29σ: the
-        outliers, at their full size. Of Gaussian noise, one entry in a thousand is called an outlier.
+        The convex problem takes λ_L off every singular value, which is half or more of the error of most fits; and with
+        λ_S = 2σ, S holds one in twenty entries that are only noise. In the new result, L is the least-squares fit to
+        the entries within 3.29σ of it, which are chosen anew in each round, and σ is ``noise_scale``. S is M − L where
+        that is beyond 3.29σ: the outliers, at their full size. Of entries with Gaussian noise alone, one in a thousand
+        is called an outlier.
 
         ``objective`` is ½Σ(M − L)² over the other entries. The problem is not convex: ``gap`` is infinite, nothing
-        is certified. Weights, iterations and history are those of this fit. Directions too weak beside the noise to be
-        worth keeping unshrunk are dropped, unless ``keep_rank``. Cost: about 10 passes of 6 to 8 products with V, and
-        n·r² numbers.
+        is certified. Weights, iterations and history are those of this fit. Directions that are too weak beside the
+        noise to be worth keeping unshrunk are dropped, unless ``keep_rank``. Cost: about 10 passes, each of 6 to 8
+        products with V, and memory for n·r² numbers.
 
         From measurements, L at its rank and S on its support are the least-squares fit to b
         (:mod:`rankwolf.solvers.refit_measured`), by 30 to 300 products with A and A*; ``objective`` is
@@ -208,17 +209,17 @@ class Decomposition:
 
     @property
     def lambdas(self) -> tuple[float, float] | None:
-        """(λ_L, λ_S) where these were the weights of the problem."""
+        """(λ_L, λ_S) where the problem had weights, else None."""
         return self._pair_of("lambdas")
 
     @property
     def radii(self) -> tuple[float, float] | None:
-        """(τ_L, τ_S) where the norms were bounded."""
+        """(τ_L, τ_S) where ‖L‖_* and ‖S‖₁ were bounded, else None."""
         return self._pair_of("radii")
 
     @property
     def noise(self) -> tuple[float, float] | None:
-        """(λ, ε) where the misfit was bounded: the weight of ‖S‖₁ beside ‖L‖_*, and the bound."""
+        """(λ, ε) where the misfit was bounded by ε, else None; λ is the weight of ‖S‖₁ beside ‖L‖_*."""
         return self._pair_of("noise")
 
     def _pair_of(self, parameter: str) -> tuple[float, float] | None:
@@ -237,7 +238,7 @@ class Decomposition:
         )
 
     def _repr_html_(self) -> str:
-        """The same lines as a small table, for notebooks."""
+        """The lines of ``repr`` as a small table, for notebooks."""
         head, *lines = repr(self).splitlines()
         rows = "".join(f"<tr><td>{html.escape(line.strip())}</td></tr>" for line in lines)
         return f"<table><thead><tr><th>{html.escape(head)}</th></tr></thead><tbody>{rows}</tbody></table>"
@@ -252,7 +253,7 @@ class Decomposition:
 
     @property
     def _quality(self) -> str:
-        """The certified gap, or the noise where there is none."""
+        """Words for the relative gap, or for the noise or the residual of a refit, which has no gap."""
         if self.status is Status.REFITTED and self.noise_scale is None:
             return f"residual {self.residual:.4g}"
         if self.status is Status.REFITTED:
@@ -260,7 +261,7 @@ class Decomposition:
         return f"relative gap {self.relative_gap:.2g}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Numbers and words that JSON knows, without the matrices and the history."""
+        """The numbers and words of the result that JSON can hold, without the matrices and the history."""
         return {
             **self.problem.describe(),
             "method": self.method,
@@ -279,10 +280,10 @@ class Decomposition:
         }
 
     def save(self, path: str | os.PathLike[str], *, with_sparse: bool = True) -> None:
-        """Write everything, S as compressed rows, to one ``.npz`` file (no pickle); moved into place when whole.
+        """Write the result, S as compressed rows, to one ``.npz`` file (no pickle), which appears when it is whole.
 
         Without S the file has (m + n)·r numbers. That is enough where the data is kept elsewhere, as a video is: S can
-        be computed from it again, and the loaded S says how when it is asked for its entries.
+        be computed from it again, and the loaded S, asked for its entries, raises an error that says how.
         """
         from rankwolf.result.saving import save  # that module makes results of files, and imports this one
 

@@ -1,4 +1,4 @@
-"""What is odd about a result, and the remedy: sentences that Python warns with and the command prints."""
+"""What is odd about a result, and the remedy: sentences for warnings in Python and messages of the command."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from rankwolf.ground.complaints import RankwolfWarning
 from rankwolf.result.decomposition import Decomposition, Status
 from rankwolf.weights.edge import fluctuation
 
-# A table with fewer columns may well need half of them.
+# L of a matrix with a shorter side than this may well need more than half of the full rank.
 DOUBTFUL_SIDE = 20
-# A share of the observed entries in S beyond which S is not sparse.
+# With more than this share of the observed entries, S is not sparse.
 MOSTLY = 0.6
 
 # A misfit below this share of the squared norm of the data counts as zero.
 EXACT = 1e-12
-# From this relative gap on, the proof says nothing.
+# Above this relative gap, the lower bound is practically 0 and says nothing.
 NO_BOUND = 0.99
 
 
 def doubts(fit: Decomposition) -> list[str]:
-    """One sentence or two for each thing that is odd; none where all is well."""
+    """A list with a sentence or two for each thing that is odd about a result; empty where all is well."""
     return [*doubts_of_parts(fit), *_of_the_ending(fit)]
 
 
@@ -78,9 +78,9 @@ def doubts_of_parts(fit: Decomposition) -> list[str]:
 
 
 def _longer_than_noise(fit: Decomposition) -> int:
-    """How many singular values of a refitted L are above what noise of its σ has, seen through the observed entries.
+    """How many singular values of a refitted L are above σ(√m + √n)/√ρ, which noise alone reaches, and a margin.
 
-    For a fit with weights these are all: λ_L has removed the others.
+    For a fit that is not refitted, all of them: λ_L has removed the others.
     """
     if fit.status is not Status.REFITTED or fit.noise_scale is None or fit.source is None:
         return fit.low_rank.rank
@@ -114,7 +114,7 @@ Call = Callable[P, Decomposition]
 
 
 def warned(function: Call[P]) -> Call[P]:
-    """The function with a :class:`RankwolfWarning` for each doubt about what it returns."""
+    """The function, which now gives a :class:`RankwolfWarning` for each doubt about the result that it returns."""
 
     @wraps(function)
     def with_warnings(*args: P.args, **kwargs: P.kwargs) -> Decomposition:
@@ -127,5 +127,5 @@ def warned(function: Call[P]) -> Call[P]:
 
 
 def quietly(function: Call[P]) -> Call[P]:
-    """What :func:`warned` was given: the same function, without the warnings."""
+    """The function that :func:`warned` was given, which does not warn."""
     return function.__wrapped__  # type: ignore[attr-defined,no-any-return]

@@ -1,4 +1,4 @@
-"""Names of rows and columns in the file of a result: JSON, so that a stranger can write only words and numbers."""
+"""Names of rows and columns in the file of a result: JSON, so that a stranger's file holds only words and numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from rankwolf.ground.frames import Frame, PandasFrame, PolarsFrame, SavedNames, XarrayFrame
 
-# Characters that names may take in a file; a table with more of them is saved without.
+# Characters that the names may take in a file; a result with more of them is saved without names.
 MOST_TEXT = 2**24
 LIBRARIES = ("pandas", "polars", "xarray")
 MOST_LEVELS = 16
@@ -36,7 +36,7 @@ def pack(frame: Frame | None) -> str:
 
 
 def unpack(text: str, shape: tuple[int, int]) -> Frame | None:
-    """The names again; a ValueError where they do not fit a matrix of that shape."""
+    """The names that :func:`pack` wrote, None for none; a ValueError where they do not fit a matrix of ``shape``."""
     if not text:
         return None
     content = json.loads(text)
@@ -58,7 +58,7 @@ def unpack(text: str, shape: tuple[int, int]) -> Frame | None:
 
 
 def _plain(names: Any) -> dict[str, Any] | None:
-    """Names as words and numbers, and the unit of dates; of each level, where there are several."""
+    """Names of one axis as JSON: words or numbers, the unit of dates, a title; of each level if there are several."""
     if names is None:
         return None
     if isinstance(names, SavedNames):

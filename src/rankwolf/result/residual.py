@@ -1,4 +1,4 @@
-"""What L leaves over of the data, D = P_Ω(M − L), and its sparse part, S = T_θ(D): here and nowhere else."""
+"""The residual D = P_Ω(M − L) and its sparse part S = T_θ(D): the one place where a result computes them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rankwolf.passes import sampled_residual
 def residual(tile: Any, left: Array, right: Array) -> Any:
     """D = P_Ω(M − left·rightᵀ) of a tile: an array with NaN outside Ω, or a CSR array with the places of the tile.
 
-    2r operations an observed entry.
+    Cost: 2r operations an entry, of a CSR tile only for the observed ones.
     """
     left, right = (np.ascontiguousarray(factor, tile.dtype) for factor in (left, right))
     if is_sparse(tile):
@@ -31,13 +31,14 @@ def residual(tile: Any, left: Array, right: Array) -> Any:
 def thresholded(tile: Any, left: Array, right: Array, threshold: float, shrinks: bool = True) -> Any:
     """S = T_θ(P_Ω(M − left·rightᵀ)) of a tile: an array with 0 outside Ω, or a CSR array without zeros.
 
-    ``shrinks``: whether T takes θ off what is beyond it, as in the convex problem, or leaves it as it is, as a refit.
+    ``shrinks``: whether T takes θ off entries beyond θ, as in the convex problem, or leaves them as they are, as a
+    refit does.
     """
     return sparse_of(residual(tile, left, right), threshold, shrinks)
 
 
 def sparse_of(rest: Any, threshold: float, shrinks: bool = True) -> Any:
-    """S = T_θ(D) of a residual: 0 where D is NaN, and no zeros in a CSR array."""
+    """S = T_θ(D) of a residual D: an array with 0 where D is NaN, or a CSR array without zeros."""
     if not is_sparse(rest):
         return np.nan_to_num(l1.beyond(rest, threshold, shrinks), copy=False, nan=0.0)
     sparse = with_entries(rest, l1.beyond(rest.data, threshold, shrinks)).copy()  # its places are the data's
@@ -46,7 +47,7 @@ def sparse_of(rest: Any, threshold: float, shrinks: bool = True) -> Any:
 
 
 def observed_entries(tile: Any) -> Array:
-    """The observed entries of a tile as one list."""
+    """The observed entries of a tile, as a vector."""
     entries = tile.data if is_sparse(tile) else tile.ravel()
     return np.asarray(entries[~np.isnan(entries)])
 
@@ -59,7 +60,7 @@ class SparseTiles(Sums):
 
 
 class CollectSparse(Task[SparseTiles]):
-    """S, tile by tile. Rows: left."""
+    """Collect S = T_θ(P_Ω(M − L)), tile by tile. Row-aligned array: ``left``, for L = left·rightᵀ."""
 
     writes_rows = False
     sees_all = True
@@ -80,7 +81,7 @@ class CollectSparse(Task[SparseTiles]):
 def sparse_part(
     source: Source, low_rank: LowRank, threshold: float, shrinks: bool = True
 ) -> scipy.sparse.csr_array:
-    """S = T_θ(P_Ω(M − L)) as a CSR array; it and L lie as the user's matrix does. One pass, made where the data is."""
+    """S = T_θ(P_Ω(M − L)) as a CSR array; S and L lie as the user's matrix does. One pass."""
     with source.one_blas_thread():
         source.prepare()
         left, right = source.factors(source.as_solver_sees(low_rank))

@@ -71,11 +71,11 @@ def save(fit: Decomposition, path: Name, with_sparse: bool) -> None:
 def load(path: str | os.PathLike[str], *, max_memory: int | str | None = None) -> Decomposition:
     """Read what :meth:`Decomposition.save` wrote; a ValueError of one line for any other file.
 
-    Only what a result consists of is read, after the sizes that the file claims have been held against ``max_memory``
-    (bytes, or words such as "2GB"; default: three quarters of what the machine has free, and no implausible growth).
-    Then the contents are checked: factors are finite real numbers of shapes that fit together, singular values and the
-    gap are not negative, indices of S lie inside it, names of rows and columns are words, numbers or dates and as many
-    as there are. What is *not* checked is whether the result is a good one.
+    Only the arrays of a result are read, after the sizes that the file claims have been compared with ``max_memory``
+    (bytes, or words such as "2GB"; default: three quarters of the free memory, and no more than a hundred times the
+    file's own bytes). Then the contents are checked: factors are finite, real or complex, and of shapes that fit
+    together, singular values and the gap are not negative, indices of S lie inside it, names are words, numbers or
+    dates, one for each row and column. What is *not* checked is whether the result is a good one.
 
     >>> import tempfile, numpy as np, rankwolf as rw
     >>> fit = rw.decompose(np.eye(30) + 1.0, delta=0.05, rng=0)
@@ -102,7 +102,7 @@ def _decomposition(archive: Archive) -> Decomposition:
     return Decomposition(
         low_rank=low_rank,
         sparse=_sparse(archive, low_rank, settings),
-        # A run may have ended because its objective was not finite; and without a proof the gap is infinite.
+        # Not necessarily finite: a run may end because its objective is not, and the gap of a refit is infinite.
         objective=settings.get("objective", _is_number),
         gap=settings.get("gap", _is_not_negative),
         relative_gap=settings.get("relative_gap", _is_not_negative),
@@ -163,7 +163,7 @@ def _history(archive: Archive, names: list[str]) -> tuple[Record, ...]:
 
 
 class _Settings:
-    """Words and numbers of the file, each looked at when it is asked for."""
+    """The words and numbers of the file; each is checked when it is asked for."""
 
     def __init__(self, found: Any) -> None:
         if not isinstance(found, dict):
@@ -171,7 +171,7 @@ class _Settings:
         self._found = found
 
     def get(self, name: str, fits: Callable[[Any], bool], *older: Any) -> Any:
-        """The setting, if it fits; ``older`` is what it was in files that do not have it."""
+        """The setting ``name``, if it ``fits``; else a ValueError. ``older``: its value for files that lack it."""
         value = self._found.get(name, *older) if older else self._found[name]
         if not fits(value):
             remedy = f", and this version reads {FORMAT}" if name == "format" else ""
@@ -180,7 +180,7 @@ class _Settings:
 
 
 def _is_number(value: Any) -> bool:
-    """A float, or a whole number that fits into one."""
+    """Whether ``value`` is a float, or a whole number below 2⁶³."""
     return isinstance(value, float) or (
         isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
     )

@@ -1,4 +1,4 @@
-"""The sparse part S: thresholded from the data when it is asked for, or stored."""
+"""The sparse part S of a result: stored, or computed from the data and L when it is asked for."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from rankwolf.result.residual import sparse_part, thresholded
 
 
 class SparsePart(Matrix):
-    """S: slices of rows, ``nonzeros``, ``to_scipy()``, ``np.asarray``, ``to_frame()``; it need not exist as a whole.
+    """S, which need not be in memory: slices of rows, ``nonzeros``, ``to_scipy()``, ``to_frame()``, ``np.asarray``.
 
-    For entries S = T_λS(P_Ω(M − L)) is computed when it is asked for: ``S[i:j]`` costs (j − i)·n·r operations and reads
-    these rows of the data once more. ``to_npy``, ``to_hdf5`` and ``to_zarr`` write it part by part.
+    For entries S = T_λS(P_Ω(M − L)) is computed when it is asked for: ``S[i:j]`` costs 2(j − i)·n·r operations and
+    reads these rows of the data once more. ``to_npy``, ``to_hdf5`` and ``to_zarr`` write it part by part.
 
     >>> import numpy as np, rankwolf as rw
     >>> X = np.ones((40, 30))
@@ -58,7 +58,7 @@ class SparsePart(Matrix):
         """Rows ``start`` to ``stop`` as a dense array."""
 
     def unsaved(self) -> UnsavedSparse:
-        """What is known of S where its entries are not kept."""
+        """An S without entries, for a file that does not keep them."""
         return UnsavedSparse(self.shape, self.dtype, self.nonzeros, self.frame)
 
     def __getitem__(self, key: RowKey | tuple[RowKey, ColumnKey]) -> Array:
@@ -73,7 +73,7 @@ class SparsePart(Matrix):
             part = np.empty((numbers.size, self.shape[1]), self.dtype)
             for place, number in enumerate(numbers):
                 part[place] = self.rows(number, number + 1)[0]
-        # Not part[..., columns], which makes an array even of one number.
+        # Not part[..., columns], which makes an array even of a single entry.
         result: Array = part[columns] if part.ndim == 1 else part[:, columns]
         return result
 
@@ -84,7 +84,7 @@ class SparsePart(Matrix):
             yield start, self.rows(start, min(start + step, self.shape[0]))
 
     def parts(self) -> Iterator[Part]:
-        """(rows, columns, entries) that make up S, whole rows or whole columns, as the data is stored."""
+        """(rows, columns, entries) of parts that cover S: whole rows, or whole columns where the data is stored so."""
         columns = slice(0, self.shape[1])
         return ((slice(start, start + len(block)), columns, block) for start, block in self.blocks())
 
@@ -123,7 +123,7 @@ class ThresholdedResidual(SparsePart):
     """S = T_θ(P_Ω(M − L)): computed from the data and L when asked for, never stored.
 
     ``nonzeros`` was counted by a pass: an entry within rounding of θ may be zero in one computation and not in another.
-    ``shrinks``: whether T takes θ off what is beyond it (the convex problem's S), or leaves it as it is (a refit's).
+    ``shrinks``: whether T takes θ off entries beyond θ (the convex problem), or leaves them as they are (a refit).
     """
 
     def __init__(
@@ -133,41 +133,41 @@ class ThresholdedResidual(SparsePart):
         self._source, self._low_rank, self.threshold, self.shrinks = source, low_rank, threshold, shrinks
 
     def unsaved(self) -> UnsavedSparse:
-        """What is known of S where its entries are not kept, with θ and T."""
+        """An S without entries that remembers θ and ``shrinks``, for a file that does not keep the entries."""
         return UnsavedSparse(self.shape, self.dtype, self.nonzeros, self.frame, self.threshold, self.shrinks)
 
     def rows(self, start: int, stop: int) -> Array:
-        """Read the data again, subtract L, threshold; 2r operations an observed entry."""
+        """Rows ``start`` to ``stop``, dense: the data is read again, L subtracted. 2r operations an observed entry."""
         rows, columns = slice(start, stop), slice(0, self.shape[1])
         sparse = self._thresholded(rows, columns, self._source.read_user(rows))
         return np.asarray(sparse.toarray() if is_sparse(sparse) else sparse)
 
     def parts(self) -> Iterator[Part]:
-        """(rows, columns, entries) that make up S, in the parts in which the source is cheap to read."""
+        """(rows, columns, entries) of parts that cover S, such that the source is cheap to read."""
         for rows, columns, tile in self._source.user_parts():
             sparse = self._thresholded(rows, columns, tile)
             yield rows, columns, sparse.toarray() if is_sparse(sparse) else sparse
 
     def to_scipy(self) -> scipy.sparse.csr_array:
-        """As a CSR array, by one pass over the data, on the workers where it is on workers."""
+        """S as a CSR array in memory, by one pass over the data."""
         return sparse_part(self._source, self._low_rank, self.threshold, self.shrinks)
 
     def _thresholded(self, rows: slice, columns: slice, tile: Any) -> Any:
-        # Of a result on a cluster, u may not be here yet.
+        # Of a result on a cluster, u may be a dask.array.
         part = LowRank(np.asarray(self._low_rank.u[rows]), self._low_rank.s, self._low_rank.vt[:, columns])
         return thresholded(tile, *part.factors(), self.threshold, self.shrinks)
 
 
 class DistributedResidual(ThresholdedResidual):
-    """The same for a dask.array: slices of rows come to the client, ``to_dask()`` stays on the workers."""
+    """The same for a dask.array: slices of rows are fetched to the client, ``to_dask()`` leaves S on the workers."""
 
     _source: OnDask
 
     def __reduce__(self) -> Any:
-        return StoredSparse, (self.to_scipy(), self.frame)  # the cluster does not travel
+        return StoredSparse, (self.to_scipy(), self.frame)  # entries are fetched: a pickle has no cluster
 
     def to_dask(self) -> Any:
-        """S as a lazy dask.array, in the partitions of the data: ``.to_zarr(url)`` writes it from the workers."""
+        """S as a lazy dask.array with the partitions of the data; its ``.to_zarr(url)`` writes it from the workers."""
         seen = self._source.as_solver_sees(self._low_rank)
         make = partial(
             _thresholded_partition,
@@ -179,7 +179,7 @@ class DistributedResidual(ThresholdedResidual):
         return self._source.map_lazily(make, seen.u)
 
     def to_scipy(self) -> scipy.sparse.csr_array:
-        """As a CSR array, of which every partition is made by a worker."""
+        """S as a CSR array in memory; the workers make its partitions sparse before they are fetched."""
         import dask
 
         blocks = self.to_dask().to_delayed()
@@ -201,13 +201,13 @@ def _thresholded_partition(
 def sparse_part_of(
     source: Source, low_rank: LowRank, threshold: float, nonzeros: int, shrinks: bool = True
 ) -> SparsePart:
-    """S = T_θ(P_Ω(M − L)) of a source; L lies as the user's matrix does. Nothing is computed."""
+    """S = T_θ(P_Ω(M − L)) for a source and an L that lies as the user's matrix does. Nothing is computed yet."""
     kind = DistributedResidual if isinstance(source, OnDask) else ThresholdedResidual
     return kind(source, low_rank, threshold, nonzeros, shrinks)
 
 
 class StoredSparse(SparsePart):
-    """S that is held in memory, in compressed rows."""
+    """S that is kept in memory as a CSR array."""
 
     def __init__(self, matrix: scipy.sparse.csr_array, frame: Frame | None = None) -> None:
         super().__init__((int(matrix.shape[0]), int(matrix.shape[1])), matrix.dtype, int(matrix.nnz), frame)
@@ -226,7 +226,7 @@ class StoredSparse(SparsePart):
 class UnsavedSparse(SparsePart):
     """S of a result that was saved without it: its size is known, its entries are not.
 
-    ``threshold`` and ``shrinks`` are those of the :class:`ThresholdedResidual` that it was; None for any other S.
+    ``threshold`` and ``shrinks`` are those of a :class:`ThresholdedResidual`; for any other S, None and True.
     """
 
     def __init__(
@@ -242,11 +242,11 @@ class UnsavedSparse(SparsePart):
         self.threshold, self.shrinks = threshold, shrinks
 
     def unsaved(self) -> UnsavedSparse:
-        """This object: its entries are not kept already."""
+        """This object, which has no entries already."""
         return self
 
     def rows(self, start: int, stop: int) -> Array:
-        """Raise a ValueError: the entries were not saved. It says how to compute them, where that is known."""
+        """Raise a ValueError, because the entries were not saved; it says how to compute them where that is known."""
         remedy = "Save it with with_sparse=True."
         if self.threshold is not None:
             rule = "soft-thresholded by" if self.shrinks else "kept where it is beyond"

@@ -4,7 +4,7 @@ A callback is called with a :class:`~rankwolf.Record` after each iteration, and 
 meanwhile; returning False stops the run. The relative gap of a record is the solver's own; before a run stops on it,
 the certificate is computed afresh, and :attr:`Decomposition.relative_gap` is that one.
 
-These two classes are the only ones outside the command line that write anything, and only because they were asked to.
+Apart from the command line, nothing prints unless it is asked to, by one of these callbacks or by ``verbose=True``.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ class LogTable:
 
 
 class ProgressBar:
-    """A progress bar: passes, objective or speed of reading, gap, rank, time left; needs rich (``report``).
+    """A progress bar: passes, objective or speed of reading, gap, rank, time left; needs rich (extra ``report``).
 
     With ``tol`` the bar fills as the gap falls to it, on a logarithmic scale; without it the bar only shows that work
-    goes on, and for how long by now. It is drawn inside a ``with`` block, which also takes it off the screen::
+    goes on, and for how long so far. It is drawn inside a ``with`` block, at whose end it stops::
 
         with ProgressBar(tol=1e-3) as bar:
             fit = rw.decompose(X, tol=1e-3, callback=bar)
@@ -129,7 +129,7 @@ class ProgressBar:
         self._progress = None
 
     def __call__(self, record: Record) -> None:
-        """Move the bar to where this record is."""
+        """Move the bar to the gap of this record, and show its numbers."""
         if self._progress is None:
             raise RuntimeError(
                 "A ProgressBar is drawn inside a 'with' block: with ProgressBar() as bar: decompose(X, callback=bar)."
@@ -158,8 +158,8 @@ class WithIterate:
     """A callback that sees the pair of the iteration: ``function(record, solution)``; returning False stops the run.
 
     ``solution.low_rank`` is L. For measurements ``solution.sparse`` is S, an array that the run goes on with: look at
-    it, copy it, but do not change it. For entries S is not made; ``solution.threshold`` is what S = T(M − L) takes off.
-    Making L costs (m + n)·r² in every iteration.
+    it, copy it, but do not change it. For entries S is mostly not stored; then S = T_θ(P_Ω(M − L)) with the threshold
+    θ = ``solution.threshold``. Making L costs (m + n)·r² operations in every iteration.
 
     >>> import numpy as np, rankwolf as rw
     >>> from rankwolf.sensing import PartialDCT
@@ -177,7 +177,7 @@ class WithIterate:
         self.solution: Any = None
 
     def after(self, other: Callable[[Record], object]) -> WithIterate:
-        """This callback, with ``other`` called first each time; the answer of ``other`` does not count."""
+        """A callback like this one that calls ``other`` first each time; what ``other`` returns does not count."""
 
         def both(record: Record, solution: Any) -> object:
             other(record)
@@ -192,7 +192,7 @@ class WithIterate:
 
 
 def describe(record: Record) -> str:
-    """One record in about 50 characters; the speed of reading takes the place of the objective."""
+    """One record in about 50 characters; where data is read from the disk, the speed replaces the objective."""
     gap = f"{record.relative_gap:.2%}" if isfinite(record.relative_gap) else "unknown"
     if record.bytes_read and record.seconds > 0.0:
         speed = record.bytes_read / record.seconds / 1e6
@@ -201,7 +201,7 @@ def describe(record: Record) -> str:
 
 
 def combine(*callbacks: Callable[[Record], object]) -> Callable[[Record], bool]:
-    """One callback from several: each is called every time, in this order; the run stops when one of them says False.
+    """One callback from several: each is called every time, in this order; the run stops when one returns False.
 
     >>> from rankwolf import callbacks
     >>> stop = callbacks.combine(print, lambda record: False)

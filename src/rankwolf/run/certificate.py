@@ -1,15 +1,15 @@
 """A lower bound on the optimum that is proved, for any L, whichever solver made it.
 
-Both problems have a bound from any Y on Ω, here G = clip(P_Ω(M − L), ±θ), or with a hint from the solver G less what is
-too long in it, clipped once more (``rankwolf.passes.Deflation``). It takes an *upper* bound on ‖Y‖₂, and that is
-what has to be proved; a power method only gives lower ones.
+Every form of the problem has a lower bound from any Y on Ω. Here Y is G = clip(P_Ω(M − L), ±θ), or with a hint from the
+solver, G less the excess of its longest directions, clipped once more (``rankwolf.passes.Deflation``). The bound needs
+an *upper* bound on ‖Y‖₂, and that is what has to be proved; a power method only gives lower ones.
 
 - Up to ``EXACT_COLUMNS`` columns: the Gram matrix C = YᵀY is added up in one pass (mn² operations, at the speed of
-  BLAS), a Lanczos process on C proposes c ≥ λ_max(C), and a Cholesky factorisation of cI − C succeeds only if it is so,
-  up to rounding. Whoever needs a bound of a certain height asks for it: the c that would give it is tried first, and if
-  it fails, no time is lost on how far it is.
-- Beyond, the same where it is affordable (``affords_exact``): C fits into the memory, and its operations are no
-  more than those of the passes that the run has made so far. So one proof at most doubles the work.
+  BLAS), a Lanczos process on C proposes c ≥ λ_max(C), and a Cholesky factorisation of cI − C succeeds only if c is
+  such, up to rounding. A caller that needs a lower bound of a certain height gives it as ``goal``: the c that reaches
+  it is tried first, and if it fails, no more factorisations are made.
+- Beyond, the same where it is affordable (``affords_exact``): C fits into the memory, and the proof takes no more
+  operations than the passes that the run has made so far. So one proof at most doubles the work.
 - Otherwise: block Lanczos on YᵀY through passes, from a random block, until the leading Ritz pair has a relative
   residual below ``RITZ_TOL``; the bound is the Ritz value plus the residual. That some singular value lies there is
   certain; that it is the largest holds with probability one over the random start in exact arithmetic, and is not
@@ -36,24 +36,24 @@ from rankwolf.passes import Deflation, DualSums, GramOfDual, MultiplyDual, mirro
 from rankwolf.problem import Certificate, Problem
 
 RITZ_TOL = 1e-5
-# Operations of a pass for each entry and each column of L's factors; a pass at a low rank costs as if it had this one.
+# Operations of a pass for each entry and each column of L's factors, and the rank that a pass costs at least.
 PASS_OPERATIONS, LEAST_RANK = 10, 8
 RITZ_PASSES = 40
-# Lanczos steps on a Gram matrix: where it has to be known how long Y is, and where a factorisation has told already
-# whether it is too long.
+# Lanczos steps on a Gram matrix, at most: where ‖Y‖₂ has to be found, and where a factorisation has decided already
+# whether it is small enough.
 EXACT_STEPS, DECIDED_STEPS = 60, 24
 WITNESSES = 24
-# Up to this side, the largest eigenvalue of a Gram matrix costs less than Lanczos steps that find it.
+# Up to this side, LAPACK finds the largest eigenvalue of a Gram matrix faster than Lanczos steps do.
 EIGENVALUE_SIDE = 640
-# Allowance for the rounding in a Gram matrix, relative, by the item size of the tiles that it is added up from.
+# The relative allowance for rounding in a Gram matrix, by the bytes of a number in the tiles that it is added up from.
 PRECISION = {4: 1e-6, 8: 1e-13}
-# The same for A*y where A is applied in single precision.
+# The relative allowance for rounding in A*y, where A is applied in single precision.
 SINGLE_ALLOWANCE = 1e-5
 
 
 @dataclass(frozen=True)
 class Norm:
-    """An upper bound on ‖Y‖₂, what it is likely to be, and right singular vectors that belong to it."""
+    """An upper bound on ‖Y‖₂, the value that ‖Y‖₂ is likely to have, and leading right singular vectors of Y."""
 
     upper: float
     likely: float
@@ -69,9 +69,10 @@ def certify(
     rng: np.random.Generator,
     goal: float | None = None,
 ) -> tuple[Certificate, DualSums]:
-    """The lower bound that ``low_rank`` proves, and the sums of G and S = T_threshold(P_Ω(M − L)).
+    """The lower bound that Y at L proves, and the sums of G and S = T_threshold(P_Ω(M − L)).
 
-    One pass where the proof can be exact. With a ``goal``, a bound below it need not be the best that can be proved.
+    One pass where the proof is by factorisation, up to ``RITZ_PASSES`` otherwise. With a ``goal``, a bound below it
+    need not be the best that can be proved.
     """
     left, right = source.factors(low_rank)
     proved = affords_exact(source, low_rank.rank)
@@ -96,9 +97,10 @@ def certify(
 def affords_exact(source: Source, rank: int) -> bool:
     """Whether ‖Y‖₂ is bounded by a factorisation of C = YᵀY, n × n.
 
-    Always up to ``EXACT_COLUMNS`` columns. Beyond: where the matrix is in this process or on its disk, C and the shares
-    of it that threads add up take no more than half of the free memory (no more than what row-aligned arrays may take,
-    where there is a limit), and mn² + (4/3)n³ operations are no more than the run's passes have had, 10r an entry.
+    Always up to ``EXACT_COLUMNS`` columns. Beyond, only if two things hold. C and the shares of it that threads add up
+    fit: into the share of row-aligned arrays where memory is limited or the matrix is on disk, else into half of the
+    available memory; never for a matrix on workers. And mn² + (4/3)n³ operations are no more than those of the run's
+    passes so far, at 10·max(r, 8) an entry.
     """
     m, n = source.shape
     if n <= EXACT_COLUMNS:
@@ -121,8 +123,9 @@ def certify_measured(
 ) -> Certificate:
     """The best lower bound that any of the ``candidates`` y ∈ R^p or C^p proves for measurements b = A[M].
 
-    A*y is a dense m × n matrix: its norm is bounded by the Gram matrix of its shorter side, or beyond
-    ``EXACT_COLUMNS`` by a converged Ritz pair, as above. A candidate that proves the ``goal`` ends the search.
+    A*y is a dense m × n matrix. Its norm is bounded by the Gram matrix of its shorter side, or, where that is longer
+    than ``EXACT_COLUMNS``, by a converged Ritz pair. A candidate that proves the ``goal`` ends the search. Each
+    candidate costs one product with A*.
     """
     best: Certificate | None = None
     for y in candidates:
@@ -159,7 +162,7 @@ def _certify_dual(problem: Problem, data: Measurements, y: Array, rng: np.random
 
 
 def _proved_norm(gram: Array) -> float:
-    """√λ_max(C) from above, proved by a factorisation; the eigenvalue itself proposes where it is cheap."""
+    """An upper bound on √λ_max(C), proved by a factorisation; where it is cheap, the eigenvalue itself is tried."""
     precision = PRECISION[8]
     if len(gram) > EIGENVALUE_SIDE:
         return _norm_by_factors(gram, precision).upper
@@ -178,10 +181,10 @@ def _as_real(gram: Array) -> Array:
 def _norm_by_factors(
     gram: Array, precision: float, bound: Callable[[float], float] | None = None, goal: float | None = None
 ) -> Norm:
-    """√λ_max(C) from above, within a few ``precision``, proved by a Cholesky factorisation of cI − C.
+    """An upper bound on √λ_max(C), a few ``precision`` above it, proved by a Cholesky factorisation of cI − C.
 
-    With a ``goal`` for ``bound``, which falls as the norm grows, the c at which it is met decides whether it is worth
-    being exact.
+    ``bound(norm)`` is the lower bound on the optimum, which falls as the norm grows. With a ``goal`` for it, the c that
+    reaches the goal is tried first; if it fails, the upper bound is only the root of the trace.
     """
     n = gram.shape[0]
     longest = max(float(np.trace(gram)), 0.0) ** 0.5
@@ -211,11 +214,11 @@ def _largest_norm(bound: Callable[[float], float], goal: float, most: float) -> 
 
 
 def _proved_root(gram: Array, ritz_value: float, precision: float, enough: float | None) -> float:
-    """A root of some c ≥ λ_max(C), not much above the Ritz value; ``enough``² is known to be such a c.
+    """√c for some c ≥ λ_max(C) that is not far above the Ritz value; ``enough``², where given, is known to be such a c.
 
-    Where many eigenvalues crowd at the top, as they do at an optimum, a Ritz value stays below them for long. How far
-    below is found by factorisations: they halve the way to ``enough``², or where that is not known they try powers of
-    ten and then halve the exponent.
+    Where many eigenvalues crowd at the top, as they do at an optimum, Ritz values come up to them slowly. How far above
+    c must be is found by factorisations: three bisections between the Ritz value and ``enough``². Without ``enough``,
+    the relative excess is first multiplied by ten until one succeeds, and then bisected on a logarithmic scale.
     """
     failed, excess = 0.0, precision
     while excess < 1.0 and not _is_below(gram, ritz_value * (1.0 + excess)):
@@ -237,10 +240,10 @@ def _proved_root(gram: Array, ritz_value: float, precision: float, enough: float
 
 
 def _is_below(gram: Array, bound: float) -> bool:
-    """Whether bound·I − C has a Cholesky factorisation. C comes back as it was.
+    """Whether bound·I − C has a Cholesky factorisation. C is overwritten meanwhile, and restored at the end.
 
-    The factorisation works in the lower triangle, and the upper one is the copy to restore it from: C may be the
-    largest array of a run.
+    The factorisation overwrites the lower triangle, which is restored from the upper one: C may be the largest array of
+    a run, and is not copied.
     """
     diagonal = np.diag_indices_from(gram)
     kept = gram[diagonal]

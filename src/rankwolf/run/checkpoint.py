@@ -4,9 +4,10 @@ The file has the solver's state, the records, the random generator and what is n
 problem. It is replaced in one step: whatever ends the process, the last whole checkpoint stays. A resumed run makes the
 steps that the undisturbed one would have made, from the same numbers.
 
-Size: that of the state. The hybrid's and that of alternating regressions is a few (m + n)·r numbers. The Frank-Wolfe
-methods keep a residual, and the proximal ones two matrices S, that are as large as the data as floats: made again from
-L, a residual would differ by the rounding that it has gathered, and with it the run.
+The file is as large as the state. That of the hybrid and of alternating regressions is a few (m + n)·r numbers. The
+Frank-Wolfe methods keep a residual, and the proximal ones two matrices S, each as large as the data in floats. They are
+saved, and not made again from L, because they would then lack the rounding that they have gathered, and the resumed run
+would differ.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ FORMAT = 2
 ABOUT = "about.json"
 WORDS = "a whole checkpoint of this version of Rankwolf"
 MOST_DIGITS = 40
-# The largest norm or weight that is believed: its square is still a number.
+# The largest norm or weight that is accepted: its square is still finite.
 LARGEST = 1e150
-# What the description has, and as what; ``state`` is for the unpacker to judge.
+# The entries of the description and their types; ``state`` may be anything here, as the unpacker checks it.
 KINDS: dict[str, type] = {
     **dict.fromkeys(("bytes_read", "passes"), int),
     **dict.fromkeys(("fingerprint", "form", "shape"), str),
@@ -51,7 +52,7 @@ KINDS: dict[str, type] = {
 
 @dataclass(frozen=True)
 class Saved:
-    """What a checkpoint says about its run; the state itself is read later."""
+    """The description of the run in a checkpoint; the arrays of its state are read later."""
 
     path: Path
     about: dict[str, Any]
@@ -63,11 +64,11 @@ class Saved:
 
     @property
     def problem(self) -> Problem:
-        """The problem that the run solves, with the numbers that were used."""
+        """The problem that the run solves, with its weights, radii or bound."""
         return FORMS[self.about["form"]](*self.about["problem"])
 
     def check_settings(self, settings: dict[str, Any]) -> None:
-        """Refuse to go on with another problem or method."""
+        """Raise unless the settings (problem, method and the like) are those of the saved run."""
         before, now = self.about["settings"], json.loads(json.dumps(settings))
         for name in {**before, **now}:
             if before.get(name) != now.get(name):
@@ -77,7 +78,7 @@ class Saved:
                 )
 
     def check_data(self, source: Any) -> None:
-        """Refuse to go on with another matrix."""
+        """Raise unless the data is that of the saved run, as far as its fingerprint tells."""
         m, n = source.shape
         if source.fingerprint() != self.about["fingerprint"] or self.summary.observed > m * n:
             raise ValueError(
@@ -87,7 +88,7 @@ class Saved:
 
 
 def read(path: str | os.PathLike[str]) -> Saved:
-    """The description at the end of a checkpoint, if all of it makes sense; a ValueError for any other file."""
+    """The description in a checkpoint, if its entries are of the right kinds and sizes; else a ValueError."""
     address = Address(Path(path))
     with address.reading(WORDS), opened_archive(address, Budget()) as file:
         about = json.loads(file.text(ABOUT), parse_int=_whole_number)
@@ -110,7 +111,7 @@ def read(path: str | os.PathLike[str]) -> Saved:
 
 
 def _whole_number(digits: str) -> int:
-    """A whole number of JSON; the longest in a checkpoint are the 128 bits of a random generator."""
+    """A whole number of JSON, of at most 40 digits: the longest of a checkpoint are a generator's, of 128 bits."""
     if len(digits) > MOST_DIGITS:
         raise ValueError("a number of it has too many digits")
     return int(digits)
@@ -125,7 +126,7 @@ def _is_size(number: Any) -> bool:
 
 
 class Checkpoint:
-    """Saves a run every so many passes or seconds, and takes it up again from ``saved``."""
+    """Saves a run every so many passes or seconds; ``saved``, if any, is the run that it is resumed from."""
 
     def __init__(
         self,
@@ -142,7 +143,7 @@ class Checkpoint:
         self._resumed = False
 
     def is_due(self, passes: int) -> bool:
-        """Whether enough has happened since the last one."""
+        """Whether enough passes or seconds have gone since the last save."""
         if self._every_passes is not None:
             return passes - self._last_pass >= self._every_passes
         return time.monotonic() - self._last_time >= (self._every_seconds or 0.0)
@@ -156,7 +157,7 @@ class Checkpoint:
         progress: dict[str, Any],
         rng: np.random.Generator,
     ) -> None:
-        """Replace the file. The state is written as it lies; nothing is copied."""
+        """Replace the file. Arrays of the state are written block by block; those on a cluster are fetched first."""
         with whole(self.path) as temporary, new_archive(temporary) as file:
             about = {
                 "format": FORMAT,
@@ -186,13 +187,13 @@ class Checkpoint:
         solver: Solver[Any, Any],
         rng: np.random.Generator,
     ) -> tuple[Any, dict[str, Any]]:
-        """The state, and what the loop knew; ``rng`` and the count of passes go on where they were."""
+        """(state, progress) of the saved run; ``rng`` and the counts of ``source`` are set to where they were."""
         about = saved.about
         before, now = about["rng"].get("kind"), type(rng.bit_generator).__name__
         if before != now:
             raise bad("rng", f"a {before}, as in the checkpoint", f"a {now}")
         address = Address(self.path)
-        # The state takes as much memory as it did when the run was under way.
+        # The default limits: the state takes no more memory than it did when the run was under way.
         with address.reading(WORDS), opened_archive(address, Budget()) as file:
             rng.bit_generator.state = _arrays(about["rng"]["state"])
             state = Unpacker(file, source, solver.states, rng).unpack(about["state"])
@@ -207,9 +208,10 @@ class Checkpoint:
 
     @contextmanager
     def blamed(self) -> Iterator[None]:
-        """A state from a file that cannot be worked with is a ValueError that names the file, whatever it is at first.
+        """A context for work on a state: in a resumed run, its errors become a ValueError that names the file.
 
-        Each number and array of it has been looked at; whether they fit together is known only to the solver.
+        Each number and array of the file was checked when it was read; whether they fit together, only the solver
+        finds out.
         """
         try:
             yield
@@ -228,7 +230,7 @@ class Checkpoint:
 
 
 def _plain(value: Any) -> Any:
-    """The state of a random generator as JSON; some kinds keep arrays in it."""
+    """The state of a random generator, in which some kinds keep arrays, as JSON."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     return {"array": value.tolist(), "dtype": value.dtype.str} if isinstance(value, np.ndarray) else value

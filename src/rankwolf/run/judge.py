@@ -1,6 +1,6 @@
-"""The judge: the pair that a solver hands in, evaluated afresh, certified, and turned the way the user's matrix lies.
+"""The judge: evaluates the pair that a solver hands in afresh, certifies it, and turns it as the user's matrix lies.
 
-One function, with one implementation for each kind of data that the loop of :mod:`rankwolf.run.loop` can run on.
+It is one function, :func:`assess`, with an implementation for each kind of data: entries and measurements.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rankwolf.solvers.base import MeasuredSolution, Solution
 
 @dataclass(frozen=True)
 class Assessment:
-    """L and S as the user sees them, their misfit and objective with the true norms, and a bound on the optimum."""
+    """L and S as the user's matrix lies, their misfit, their objective, and a certified bound on the optimum."""
 
     low_rank: LowRank
     sparse: SparsePart
@@ -46,10 +46,10 @@ def assess(
     *,
     quick: bool = False,
 ) -> Assessment:
-    """Judge ``solution`` on ``data``, without anything that the solver says about it.
+    """Judge the pair ``solution`` on ``data``, without using any number that the solver says about it.
 
-    With a ``goal``, a lower bound that does not reach it may be far from the best one. ``quick``: one pass, and the
-    bound that follows from ‖Y‖₂ ≤ ‖Y‖_F.
+    With a ``goal``, a lower bound that does not reach it may be far from the best one. ``quick``: no proof of ‖Y‖₂; the
+    bound is the one that follows from ‖Y‖₂ ≤ ‖Y‖_F.
     """
     raise TypeError(f"Nothing is known about solutions on a {type(data).__name__}.")
 
@@ -64,7 +64,7 @@ def _(
     *,
     quick: bool = False,
 ) -> Assessment:
-    """Entry-wise observations: one pass does both where the certificate is exact."""
+    """Entries: one pass evaluates and certifies, where the proof is by factorisation and at the pair's own L and θ."""
     clip = solution.threshold if solution.clip is None else solution.clip
     sums: ClippedSums
     dual = solution.low_rank if solution.dual is None else solution.dual
@@ -120,14 +120,14 @@ def _(
 def loose_certificate(
     problem: Problem, dot_m: float, squared: float, largest: float, frobenius: Any = None
 ) -> Certificate:
-    """The certificate of Y by ‖Y‖₂ ≤ ‖Y‖_F alone; for measurements, ``frobenius`` is ‖A*y‖_F."""
+    """The certificate of Y by ‖Y‖₂ ≤ ‖Y‖_F alone; ``squared`` is ‖Y‖_F². For measurements, ‖y‖² and ‖A*y‖_F."""
     norm = squared**0.5 if frobenius is None else float(frobenius)
     bound = problem.lower_bound(dot_m, squared, norm, largest)
     return Certificate(bound, True, None, bound)
 
 
 def solution_at_zero(data: Any, problem: Problem) -> Any:
-    """L = 0 and the S that belongs to it: the point of a run that had no time for a step."""
+    """The pair of a run that had no time for a step: L = 0, with S = T(M) for entries and S = 0 for measurements."""
     if isinstance(data, Measurements):
         zero = LowRank.zeros(data.shape, data.dtype)
         return MeasuredSolution(zero, np.zeros(data.shape, data.dtype), np.zeros_like(data.b))
@@ -139,7 +139,7 @@ def solution_at_zero(data: Any, problem: Problem) -> Any:
 def _evaluate(
     problem: Problem, source: Source, solution: Solution, sums: ClippedSums
 ) -> tuple[float, float, int]:
-    """‖P_Ω(L + S − M)‖², the objective of the pair that is returned, with the true norms, and ‖S‖₀."""
+    """(‖P_Ω(L + S − M)‖², objective, ‖S‖₀) of the pair; ``sums`` are those at its L and threshold."""
     low_rank = solution.low_rank
     if solution.sparse is None:
         squared, s_norm, nonzeros = sums.g_squared, sums.s_norm, sums.nonzeros

@@ -1,7 +1,7 @@
-"""The one iteration loop: every solver's steps run in it; clock, stopping, proofs and callbacks are the same for all.
+"""The one iteration loop, for all solvers: it has the clock, the stopping rules, the proofs and the callbacks.
 
-A solver's ``init`` may make steps of its own on a sample of the data (the hybrid does, to start well); they are part of
-the first record's time and passes.
+A solver's ``init`` may make steps of its own on a sample of the data (the hybrid does, to start well); the first record
+counts their time and passes.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from rankwolf.run.judge import Assessment, assess, solution_at_zero
 from rankwolf.run.progress import Callback, Progress, Stopping
 from rankwolf.solvers.base import Report, Solver
 
-# A proof of at most so many operations, about a second, is made even when the time is up.
+# A proof of at most so many operations, about a second's, is made even when the time is up.
 PROOF_OPERATIONS = 1e10
 
 
 @dataclass(frozen=True)
 class Runner:
-    """What solves a problem, or several in a row: a solver, when it stops, and who watches.
+    """What solves a problem, or several in a row: a solver, its stopping rule, and a callback.
 
     Problems in a row share ``rng`` and ``deadline``: the time limit holds for all of them together, and the seconds of
     each result count from the call that made the deadline.
@@ -47,7 +47,7 @@ class Runner:
     ) -> Decomposition:
         """The result of one run over ``data``.
 
-        ``start``: where it begins, in the form that the solver takes. A ``checkpoint`` that has a run goes before it.
+        ``start``: where it begins, in the form that the solver takes. A ``checkpoint`` with a saved run goes before it.
         """
         progress = Progress(self.stopping, problem.size(data.summary.norm), self.deadline)
         run = Run(problem, data, self.solver, progress, self.rng, checkpoint, start)
@@ -62,7 +62,7 @@ class Runner:
 
 @dataclass
 class Run:
-    """One run: what is solved, by what, where it is, and the verbs of the loop above."""
+    """One run: the problem, its data, the solver and its present state, and the verbs of the loop."""
 
     problem: Problem
     data: Data
@@ -73,10 +73,10 @@ class Run:
     given: Any = None
     state: Any = None
     last: Any = None
-    """The pair with which the loop ended. What else the solver kept is given up before the proof takes memory."""
+    """The pair with which the loop ended. The state is dropped then, so that the proof has its memory."""
 
     def to_the_end(self, callback: Callback | None) -> Decomposition:
-        """The result: one step after the other until there is a reason to stop, then the verdict."""
+        """Step until there is a reason to stop, then judge the pair; returns the result."""
         self.start()
         status: Status | None = None
         while status is None and len(self.progress.history) < self.progress.stopping.max_iter:
@@ -101,9 +101,9 @@ class Run:
         return self.finish(verdict, status or Status.ITERATION_LIMIT)
 
     def cut_short(self) -> Decomposition:
-        """The best point when the time was up in the middle of something; L = 0 if there was none yet.
+        """The result when the time was up in the middle of something: the solver's present pair, or L = 0 if none yet.
 
-        A long proof is not begun now: what one pass proves has to do.
+        A proof of more than ``PROOF_OPERATIONS`` is not begun any more: the bound is then the one that a pass gives.
         """
         m, n = sorted(self.data.shape, reverse=True)
         quick = m * n * n + n**3 > PROOF_OPERATIONS
@@ -118,7 +118,7 @@ class Run:
         return self.finish(assessment, Status.TIME_LIMIT)
 
     def start(self) -> None:
-        """The solver's starting point, or where the checkpoint was."""
+        """Set the state: from the checkpoint, else at the given start, else the solver's own."""
         if self.checkpoint is not None and self.checkpoint.saved is not None:
             self.state, snapshot = self.checkpoint.restore(
                 self.checkpoint.saved, self.problem, self.data, self.solver, self.rng
@@ -131,17 +131,17 @@ class Run:
             self.state = self.solver.init(self.problem, self.data, self.rng)
 
     def step(self) -> tuple[Report, Record]:
-        """One iteration, and what is known after it."""
+        """Make one iteration; returns the solver's report and the record of it."""
         with self.blamed():
             self.state = self.solver.step(self.problem, self.data, self.state)
             report = self.solver.report(self.problem, self.state)
         return report, self.progress.record(report, self.data.passes, self.data.bytes_read)
 
     def try_to_prove(self, report: Report, record: Record) -> Decomposition | None:
-        """The result, if a proof shows that the gap is small enough; else the solver is told what was missing."""
+        """The result, if a proof shows a gap of at most ``tol``; else None, and the solver is told what was proved."""
         if record.iteration < self.progress.next_proof:
             return None
-        # A little more than what is needed: the judge evaluates the objective anew, and rounds differently.
+        # A little above what is needed, because the objective that the judge finds differs by rounding.
         goal = (1.0 - 0.999 * self.progress.stopping.tol) * record.objective
         assessment = self.assess(goal)
         result = self.finish(assessment, Status.GAP_REACHED)
@@ -159,22 +159,22 @@ class Run:
             return assess(self.data, self.problem, solution, self.rng, goal)
 
     def blamed(self) -> AbstractContextManager[None]:
-        """A block in which errors of arithmetic are the checkpoint's, if the run was taken up from one."""
+        """A context whose errors name the checkpoint, if the run was resumed from one (:meth:`Checkpoint.blamed`)."""
         return nullcontext() if self.checkpoint is None else self.checkpoint.blamed()
 
     def keep(self) -> None:
-        """Save the run, if that is wanted."""
+        """Save the run, if there is a checkpoint."""
         if self.checkpoint is not None:
             snapshot = self.progress.snapshot()
             self.checkpoint.save(self.problem, self.data, self.solver, self.state, snapshot, self.rng)
 
     def keep_if_due(self) -> None:
-        """Save the run if enough has happened since it was saved last."""
+        """Save the run, if there is a checkpoint and it is due by its passes or seconds."""
         if self.checkpoint is not None and self.checkpoint.is_due(self.data.passes):
             self.keep()
 
     def finish(self, assessment: Assessment, status: Status) -> Decomposition:
-        """The result with the judge's numbers. A limit that was met counts as success if the proof is good enough."""
+        """The result, with the judge's numbers. A run that met a limit has succeeded if its gap is small enough."""
         progress = self.progress
         objective, certificate = assessment.objective, assessment.certificate
         gap = max(objective - progress.prove(certificate.lower_bound), 0.0)
@@ -201,7 +201,7 @@ class Run:
         )
 
     def _history(self, assessment: Assessment, gap: float, relative_gap: float) -> tuple[Record, ...]:
-        """The records; the last one says what was judged in the end."""
+        """The records, the last one with the numbers that the judge found."""
         if not self.progress.history:
             return ()
         *before, last = self.progress.history

@@ -1,7 +1,7 @@
 """Objects to plain arrays and JSON and back, without pickle: nothing that is read can run.
 
-A state of a solver is a tree of dataclasses, lists, numbers and arrays. Its classes are named by the solver, and no
-others are made when it is read. Arrays are members of an uncompressed zip file in NumPy's format, so that
+The state of a solver is a tree of dataclasses, lists, numbers and arrays. The solver names its classes, and objects of
+no others are made when it is read. Arrays are members of an uncompressed zip file in NumPy's format, so that
 ``np.load(path)`` shows them; row-aligned ones, which may be larger than the memory, are written and read in blocks.
 """
 
@@ -23,13 +23,13 @@ from rankwolf.ground.arrays import Array
 BLOCK_BYTES = 16 * 2**20
 # NumPy's letters for the types that arrays of a state may have.
 STATE_KINDS = "biufc"
-# How far above the squared norm of the data a number of a state may be. What is beyond was not written by a run, and
-# its powers would overflow.
+# How many times m·n·largest² of the data a number of a state may be. A larger one was not written by a run, and its
+# powers would overflow.
 BEYOND = 1e60
 
 
 class Packer:
-    """Writes arrays to ``archive`` as it meets them, and gives the rest back as JSON."""
+    """Turns objects into JSON; arrays that it meets are written to ``archive``."""
 
     def __init__(self, archive: zipfile.ZipFile, source: Source) -> None:
         self._archive, self._source = archive, source
@@ -37,7 +37,7 @@ class Packer:
         self._kept: list[Any] = []  # so that no id is used again
 
     def pack(self, value: Any) -> Any:
-        """What :meth:`Unpacker.unpack` turns into ``value``."""
+        """``value`` as JSON, from which :meth:`Unpacker.unpack` makes it again; arrays are written to the archive."""
         if value is None or isinstance(value, bool | int | float | str):
             return value
         if isinstance(value, np.generic):
@@ -54,7 +54,7 @@ class Packer:
             return ["none"]
         if isinstance(value, np.ndarray):
             return self._array(value, "rows" if self._source.workspace.owns(value) else "array")
-        if type(value).__module__.startswith("rankwolf.data"):  # rows as a source keeps them
+        if type(value).__module__.startswith("rankwolf.data"):  # a row-aligned array that is a handle
             return self._array(value, "rows")
         return ["object", type(value).__name__, {name: self.pack(item) for name, item in _content(value)}]
 
@@ -96,7 +96,7 @@ def _blocks(array: Array) -> Iterator[tuple[int, int]]:
 
 
 class Unpacker:
-    """Turns what :class:`Packer` gave back into objects, of ``classes`` only; generators become ``rng``."""
+    """Makes objects again from the JSON of :class:`Packer`, of ``classes`` only; every generator becomes ``rng``."""
 
     def __init__(
         self, archive: Archive, source: Source, classes: tuple[type, ...], rng: np.random.Generator
@@ -147,8 +147,8 @@ class Unpacker:
         return array
 
     def _in_scale(self, name: str, array: Array) -> Array:
-        """The array, if a run over this data could have written it: numbers of its type, none of them too large."""
-        strange = isinstance(self._source, Source) and array.dtype.kind == "c"  # its entries are real
+        """The array, if a run over this data could have written it: of a possible type, no number too large."""
+        strange = isinstance(self._source, Source) and array.dtype.kind == "c"  # entries of a source are real
         if strange or array.dtype == np.float16:
             raise ValueError(f"{name} has numbers of the type {array.dtype}")
         if array.size and array.dtype.kind in "fc" and not float(np.max(np.abs(array))) <= self._largest:
@@ -156,10 +156,10 @@ class Unpacker:
         return array
 
     def _rows(self, name: str) -> Any:
-        """Row-aligned arrays, read block by block where the source keeps rows as arrays."""
+        """A row-aligned array, read block by block where the source keeps such arrays in this process."""
         if name in self._arrays:
             return self._arrays[name]
-        with self._archive.opened(name, copied=False) as (member, header):  # maybe into a file
+        with self._archive.opened(name, copied=False) as (member, header):  # its rows may go into a file
             (count, width), columns_first, dtype = header
             if count != self._source.shape[0] or dtype.kind not in "fc":
                 raise ValueError(
@@ -186,7 +186,7 @@ def _float_type(name: str) -> np.dtype[Any]:
 
 
 def check_fields(kind: type, found: dict[str, Any]) -> None:
-    """Refuse a state whose fields are not those of its class, or not of their types."""
+    """Raise unless ``found`` has exactly the saved fields of the class ``kind``, with values of their types."""
     known = {f.name: f.metadata.get("saved", True) for f in fields(kind)}
     wanted = {name for name, is_saved in known.items() if is_saved}
     if set(found) != wanted:
@@ -201,13 +201,13 @@ PLAIN = (bool, int, float, str, list, tuple, dict, type(None))
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value may stand in a field of that type; what is inside a container is not looked at."""
+    """Whether a field with that type hint may have this value; the contents of containers are not checked."""
     origin = get_origin(hint) or hint
     if origin in (Union, UnionType):
         return any(_fits(value, part) for part in get_args(hint))
     if hint is Any:
         return True
-    if origin is np.ndarray:  # or rows, as a source keeps them
+    if origin is np.ndarray:  # or the handle of a row-aligned array
         return not isinstance(value, PLAIN) and not is_dataclass(value)
     if origin is float:
         return isinstance(value, int | float) and not isinstance(value, bool)

@@ -16,18 +16,20 @@ from rankwolf.solvers.base import Report
 
 Callback = Callable[[Record], object]
 
-PAPER_ROWS = 5  # "for five consecutive iterations"
+PAPER_ROWS = 5  # the paper: "for five consecutive iterations"
 STALL_ROWS = 100
-# No proof in float64 reaches a relative gap below this: a run that comes near it and is asked for less can stop.
+# No proof in float64 reaches a relative gap below this: a run that is asked for less and is near it soon stops.
 OUT_OF_REACH = 1e-12
 CENTURY = 3.2e9  # seconds
 
 
 @dataclass(frozen=True)
 class Stopping:
-    """When a run ends; ``kind`` is ``"gap"``, ``"paper"`` or ``"path"``: where a path of weights ends.
+    """When a run ends, after ``max_iter`` iterations at the latest.
 
-    How much time it may take is the matter of a :class:`rankwolf.ground.deadline.Deadline`.
+    ``kind`` is ``"gap"`` (the relative gap is proved to be at most ``tol``), ``"paper"`` (the objective changed by at
+    most ``tol``, relatively, in five iterations in a row) or ``"path"`` (the weights have come down to their values).
+    The limit on time is a :class:`rankwolf.ground.deadline.Deadline`.
     """
 
     kind: str = "gap"
@@ -38,16 +40,16 @@ class Stopping:
 class Progress:
     """The records so far, and what the stopping rules ask about them. The clock stands still during callbacks.
 
-    ``start`` is the size of the objective for this data (``Problem.size``). A solver's lower bounds are promises: they
-    rest on Ritz values, and one that missed a direction is too high. The best promise counts until a proof fails; then
-    only what was proved does.
+    ``start`` is the size of the objective for this data (``Problem.size``). A solver's lower bounds are only promised:
+    they rest on Ritz values, and a bound is too high where these missed a direction. The best promised bound counts
+    until a proof has been tried; from then on, bounds that were proved and those promised later.
     """
 
     _NOT_KEPT = frozenset({"stopping", "history", "deadline", "_floor", "_start"})
 
     def __init__(self, stopping: Stopping, start: float, deadline: Deadline) -> None:
         self.stopping, self.history, self.deadline = stopping, list[Record](), deadline
-        # A relative gap needs something to be relative to; an objective of exactly zero is compared with the data.
+        # The least objective that a gap is divided by: that of an exact fit may be zero.
         self._floor = np.finfo(np.float64).eps * start
         self._start, self._promised, self._proved = start, 0.0, 0.0
         self._quiet_rows = self._stalled_rows = 0
@@ -85,13 +87,13 @@ class Progress:
         vars(self).update(numbers)
 
     def relative(self, gap: float, objective: float) -> float:
-        """The gap over the objective; of an objective of 0, over that of the data."""
+        """The gap over the objective, or over ε·``start`` where the objective is smaller; 0 where both are 0."""
         return gap / max(objective, self._floor) if objective > 0.0 or gap > 0.0 else 0.0
 
     def record(self, report: Report, passes: int, bytes_read: int = 0) -> Record:
-        """Turn a solver's report into a record and count rows for the rules."""
+        """Append a solver's report to the history as a record, which is returned; count rows for the stopping rules."""
         promised = max(self._promised, report.lower_bound)
-        if report.settled:  # what is promised on the way, where few directions are known yet, may be too much
+        if report.settled:  # on the way there few directions are known, and a promised bound may be too high
             self._promised = promised
         gap = max(report.objective - promised, 0.0)
         record = Record(
@@ -112,7 +114,8 @@ class Progress:
         quiet = report.settled and abs(record.objective - last) <= self.stopping.tol * last
         self._quiet_rows = self._quiet_rows + 1 if quiet else 0
         self._settled = report.settled
-        # Progress is a tenth of the gap, which even the slowest method gains in so many rows; less may be rounding.
+        # A gap that is smaller by a tenth is progress: less may be rounding, and even the slowest method gains as much
+        # within STALL_ROWS rows.
         closer = gap < 0.9 * self._best_gap
         lower = record.objective < self._best_objective * (1.0 - 1e-13)
         better = closer or lower or report.improves or not report.settled
@@ -123,33 +126,33 @@ class Progress:
         return record
 
     def worth_proving(self, report: Report, record: Record) -> bool:
-        """Whether the run may stop on the gap if a proof gives what the solver expects."""
+        """Whether the gap would be at most ``tol`` if a proof gave the bound that the solver expects."""
         hoped = record.objective - max(self._promised, report.expected_bound)
         small = self.relative(hoped, record.objective) <= self.stopping.tol
         return self.stopping.kind == "gap" and report.settled and small
 
     def postpone_proof(self, iteration: int, learns: bool) -> None:
-        """When the next proof may be tried after one that failed.
+        """Set the iteration at which the next proof may be tried, after one that failed at ``iteration``.
 
-        A solver that learns from it says itself when a proof is worth trying. For the others the distance is odd and at
-        least 3: Frank-Wolfe's bounds alternate, and a promise is about the iterate before.
+        A solver that ``learns`` from failures says itself when a proof is worth trying, so the distance is short. For
+        the others it is odd and at least 3: Frank-Wolfe's bounds alternate, and are those of the iterate before.
         """
         self.next_proof = iteration + (1 + iteration // 20 if learns else 3 + 2 * (iteration // 20))
 
     def prove(self, lower_bound: float) -> float:
-        """Take in a proved bound, forget what was only promised, and return the best bound that is proved."""
+        """Note a proved lower bound, forget those only promised, and return the best proved one."""
         self._proved = self._promised = max(self._proved, lower_bound)
         return self._proved
 
     def call(self, callback: Callback, record: Record) -> bool:
-        """Call the callback with a record; False if it answers False. Its time does not count."""
+        """Call the callback with a record; returns False if it does, else True. Its time does not count."""
         before = time.perf_counter()
         answer = callback(record)
         self.deadline.leave_out(time.perf_counter() - before)
         return answer is not False
 
     def status(self, record: Record, worth_proving: bool) -> Status | None:
-        """Why to stop, or None. ``GAP_REACHED`` is a proposal: the loop has it proved first."""
+        """Why to stop now, or None. ``GAP_REACHED`` only proposes it: the loop then tries a proof."""
         stopping = self.stopping
         if not isfinite(record.objective):
             return Status.NOT_FINITE
@@ -162,7 +165,7 @@ class Progress:
         return self.limit(record)
 
     def limit(self, record: Record) -> Status | None:
-        """The status of a run that has to end without what was asked for, or None."""
+        """The limit that ends the run now without what was asked for (time, progress or iterations), or None."""
         if self.deadline.passed:
             return Status.TIME_LIMIT
         patience = STALL_ROWS + record.iteration // 2
@@ -174,7 +177,7 @@ class Progress:
 
 
 def _are_numbers(found: object, names: set[str]) -> bool:
-    """Whether it is a dictionary with a number for each of these names, and nothing else."""
+    """Whether ``found`` is a dictionary with a number for each of these names, and nothing else."""
     return (
         isinstance(found, dict)
         and set(found) == names

@@ -19,9 +19,9 @@ REFRESH = 0.1
 
 
 class Watch:
-    """The callback of a run, beside one that shows the run where that is wanted.
+    """``callback`` is the user's, together with one that shows the run where ``verbose`` asks for it.
 
-    ``callback`` is None where there is neither.
+    It is None where there is neither.
     """
 
     def __init__(self, callback: Any, verbose: Any, tol: float, where: str) -> None:
@@ -38,14 +38,14 @@ class Watch:
             self.callback = show if callback is None else combine(show, callback)
 
     def end(self, fit: Decomposition) -> Decomposition:
-        """The result, after a bar has shown where it ended."""
+        """The result as it is, after the bar of a notebook has been drawn for its last record."""
         if self._bar is not None and fit.history:
             self._bar.draw(fit.history[-1])
         return fit
 
 
 def in_notebook() -> bool:
-    """Whether this code is run by a notebook; IPython is asked only where it is running already."""
+    """Whether this code runs in a notebook; IPython is asked only where it has been imported already."""
     shell = sys.modules.get("IPython")
     return shell is not None and type(shell.get_ipython()).__name__ == "ZMQInteractiveShell"
 
@@ -59,13 +59,13 @@ class NotebookBar:
         self._drawn = 0.0
 
     def __call__(self, record: Record) -> None:
-        """Move the bar, and draw it if it is time."""
+        """Draw the bar for this record, if a tenth of a second has gone since the last time."""
         if time.monotonic() > self._drawn + REFRESH:
             self.draw(record)
 
     def draw(self, record: Record) -> None:
-        """Show where a record is."""
-        display = needed("IPython.display")  # it is there where a notebook is
+        """Draw the bar for this record."""
+        display = needed("IPython.display")  # every notebook has it
         picture = display.HTML(self.page(self._bar.share(record), describe(record), record.seconds))
         if self._place is None:
             self._place = display.display(picture, display_id=True)

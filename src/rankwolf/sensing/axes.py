@@ -1,4 +1,4 @@
-"""The shapes in which people have masks, k-space and coil maps, turned into the one that the operators work on.
+"""Shapes in which people keep masks, k-space and coil maps, turned into the ones that the operators work with.
 
 Inside, time comes first: masks are (frames, height, width), k-space of several coils is (frames, coils, height, width),
 maps are (coils, height, width), and the zero frequency is the first. ``time`` and ``centred`` say what was given. A
@@ -41,7 +41,7 @@ class AxisOrder:
 
     @classmethod
     def checked(cls, time: Any, centred: Any, where: str) -> AxisOrder:
-        """From the user's ``time`` and ``centred``; an error where they are neither of the choices."""
+        """The order that the user's ``time`` and ``centred`` say; an error where one is not among its choices."""
         if not isinstance(centred, bool):
             raise bad("centred", "True or False", repr(centred), where)
         if time is None:
@@ -96,7 +96,7 @@ class AxisOrder:
         return np.ascontiguousarray(stacked, np.result_type(stacked.dtype, np.complex64))
 
     def k_space(self, b: Array, frames: int, frame_shape: tuple[int, int], coils: int | None) -> Array:
-        """(frames, height, width), or with ``coils`` (frames, coils, height, width); zero frequency first."""
+        """The user's k-space as (frames, height, width), or (frames, coils, height, width); zero frequency first."""
         inner = (frames,) if coils is None else (frames, coils)
         wanted = (*inner, *frame_shape) if self.time == "first" else (*frame_shape, *inner)
         if b.shape != wanted:
@@ -111,7 +111,7 @@ class AxisOrder:
 
 
 def _may_be_last(shape: tuple[int, ...]) -> bool:
-    """Square frames come first, or there are fewer frames than rows and columns of pixels."""
+    """Whether frames may be the last axis: the first two are equally long (square frames), or the last is shortest."""
     first, second, third = shape
     return first == second or third < min(first, second)
 

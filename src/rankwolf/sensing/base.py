@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from rankwolf.sensing.combined import Composition
 
-# How large b and A may be, each: powers of A*b, which the algorithms and the certificate take, stay within range.
+# Between these the largest entries of b and of A[X] must lie, so that the powers of A*b that the algorithms and the
+# certificate take are within float64's range.
 SCALE = (1e-30, 1e30)
 
 
@@ -28,7 +29,7 @@ SCALE = (1e-30, 1e30)
 class Products:
     """Two functions that multiply G = Re(A*y), or its transpose, with a block of columns, without making G.
 
-    An operator's ``adjoint_products`` returns them. A column costs less than the mn operations of the dense product.
+    An operator's ``adjoint_products`` returns them. A column costs fewer operations than the mn of the dense product.
 
     >>> import numpy as np
     >>> from rankwolf.sensing import Entries
@@ -49,8 +50,8 @@ class Sensing(ABC):
 
     - ``complex_unknown``: they are complex by nature, such as images with a phase or Fourier coefficients in time.
       ``recover`` then looks for complex L and S.
-    - ``sparsifies``: they are coefficients of a series in a basis in which its changes are few.
-      ``recover`` then ends with the path by default.
+    - ``sparsifies``: they are coefficients of a series in a basis in which its changes are sparse.
+      ``recover`` then stops at the end of the path by default (``stop="path"``).
 
     An iteration of ``recover`` costs one ``apply`` and one ``adjoint``.
 
@@ -88,7 +89,7 @@ class Sensing(ABC):
         return np.ascontiguousarray(self.adjoint(values).real)
 
     def adjoint_on(self, values: Array, real: bool) -> Array:
-        """The adjoint of A on ``real`` matrices, or else on complex ones."""
+        """A*y for A on complex matrices, or with ``real`` Re(A*y), for A on real ones."""
         return self.real_adjoint(values) if real else self.adjoint(values)
 
     def apply_factors(self, left: Array, right: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Checks of an operator and of b, by a few products: linearity, the adjoint, the norm, complex data."""
+"""Checks of an operator and of b: by a few products, whether A is linear, A* its adjoint, its norm, b complex."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from rankwolf.ground.arrays import Array, inner
 from rankwolf.ground.complaints import RankwolfWarning, bad, check_scale_of
 from rankwolf.sensing.base import SCALE, Sensing
 
-# The relative error of inner products that is allowed: above rounding, far below what a wrong adjoint makes.
+# The relative error that tests of linearity and of the adjoint allow: above rounding, far below a wrong adjoint's.
 TOLERANCE = {"single": 1e-5, "double": 1e-6}
-# The probability that the estimated norm is below the true one; products grow with the logarithm of its inverse.
+# The probability that the estimated norm is below the true one, and the relative error of the square that is allowed
+# for. The number of products grows with the logarithm of one over the first.
 NORM_FAILURE = 1e-10
 NORM_MARGIN = 0.05
 GIVEN_NORM_STEPS = 10
@@ -82,7 +83,7 @@ def check_linear(sensing: Sensing, where: str = "recover", real: bool = True) ->
 def largest_ritz_value(sensing: Sensing, steps: int, real: bool = True) -> tuple[float, bool]:
     """The largest Ritz value of A*A after ``steps`` Lanczos steps from a random matrix, and whether it is exact.
 
-    It is never above ‖A‖² but for rounding, and exact where the process ended early. Memory: three matrices.
+    Apart from rounding it is never above ‖A‖², and it is exact where the process ended early. Memory: three matrices.
     The vectors are not orthogonalised again; that makes large Ritz values appear twice, but does not change them.
     """
     rng = np.random.default_rng(0)
@@ -107,21 +108,21 @@ def largest_ritz_value(sensing: Sensing, steps: int, real: bool = True) -> tuple
 def estimate_norm(sensing: Sensing, real: bool = True) -> float:
     """An upper bound on ‖A‖, about 2.5 % above the truth, that holds with probability 1 − 1e-10 over the random start.
 
-    Lanczos values are below ‖A‖². How far they can be is known (Kuczyński and Woźniakowski, 1992): after k steps on a
+    Ritz values are below ‖A‖². How far below is known (Kuczyński and Woźniakowski, 1992): after k Lanczos steps on a
     matrix of order d the relative error exceeds ε with probability at most 1.648·√d·exp(−√ε(2k − 1)), whatever the
-    spectrum. About 65 products with A and with A*; memory three matrices.
+    spectrum. Cost: about 65 products with A and 65 with A*; memory for three matrices.
     """
     order = sensing.shape[0] * sensing.shape[1]
     exponent = log(1.648 * order**0.5 / NORM_FAILURE)
     steps = int(0.5 * (exponent / NORM_MARGIN**0.5 + 1.0)) + 1
     value, complete = largest_ritz_value(sensing, steps, real)
-    # In a full space the value is exact; what is left is rounding, maybe in single precision.
+    # Where the Lanczos space is complete, the value is exact but for rounding, maybe in single precision.
     margin = 1e-4 if complete or steps >= order else NORM_MARGIN
     return float((value / (1.0 - margin)) ** 0.5)
 
 
 def check_norm(sensing: Sensing, norm: float, real: bool = True) -> float:
-    """The given ``norm``, after ten Lanczos steps found nothing larger; an error otherwise."""
+    """The given ``norm``, if ten Lanczos steps find no larger one; an error otherwise."""
     least = largest_ritz_value(sensing, GIVEN_NORM_STEPS, real)[0] ** 0.5
     if norm < least * (1.0 - 1e-9):
         rule = f"an upper bound on the operator's norm, which is at least {least:.6g}"
@@ -130,9 +131,9 @@ def check_norm(sensing: Sensing, norm: float, real: bool = True) -> float:
 
 
 def unexplained_by_real(sensing: Sensing, b: Array) -> float:
-    """An upper bound on the share of ‖b‖² that no real matrix explains, by four steps of conjugate gradients.
+    """min ‖b − A[X]‖²/‖b‖² over real X, from above: what four steps of conjugate gradients reach.
 
-    It is exact for partial Fourier transforms, whose A*A has three different eigenvalues on real matrices.
+    Exact for partial Fourier transforms, because A*A on real matrices has three different eigenvalues: 0, ½ and 1.
     """
     residual, total = b.copy(), inner(b, b)
     gradient = sensing.real_adjoint(residual)
@@ -149,13 +150,14 @@ def unexplained_by_real(sensing: Sensing, b: Array) -> float:
 
 
 def warn_if_complex(sensing: Sensing, b: Array) -> None:
-    """Warn where L and S will be real although b calls for complex ones."""
+    """Warn where L and S will be real and real matrices leave more than ``UNEXPLAINED`` of ‖b‖² unexplained."""
     if sensing.dtype.kind != "c" or not np.any(b):
         return
     full = sensing.adjoint(b)
     imaginary = float(np.linalg.norm(full.imag) ** 2 / max(float(np.linalg.norm(full)) ** 2, 1e-300))
     del full
-    # Even for a real M, coefficients that lack their mirror images give A*b an imaginary part: so look closer.
+    # That A*b has an imaginary part is not enough: it does for a real M, too, where a Fourier coefficient was measured
+    # without its mirror image.
     if imaginary < UNEXPLAINED:
         return
     share = unexplained_by_real(sensing, b)

@@ -58,7 +58,7 @@ class CodedAperture(Sensing):
         return np.asarray(np.einsum("sbp,bp->sp", groups, self._like(matrix))).ravel()
 
     def adjoint(self, values: Array) -> Array:
-        """Every frame is the picture it was part of, times its mask."""
+        """For every frame, the picture that it is part of times its mask."""
         pictures = values.reshape(self.snapshots, 1, -1)
         return np.asarray(pictures * self._like(values)).reshape(self.shape)
 
@@ -69,11 +69,11 @@ class CodedAperture(Sensing):
 
     @property
     def semi_orthogonal(self) -> float | None:
-        """Σ_t mask_t² where it is the same for every pixel."""
+        """c = Σ_t mask_t² where that is the same for every pixel, else None."""
         squares = self.row_bound(real=True)
         least, most = float(squares.min()), float(squares.max())
         return most if most - least <= 1e-14 * most else None
 
     def row_bound(self, real: bool) -> Array:
-        """Σ_t mask_t² of every pixel: AA* is this diagonal."""
+        """d = Σ_t mask_t² of every pixel of every picture: AA* = diag(d)."""
         return np.tile(np.sum(self._masks**2, axis=0), self.snapshots)

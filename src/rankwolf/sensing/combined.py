@@ -16,7 +16,7 @@ class Composition(Sensing):
     """outer[inner[X]], written ``outer @ inner``: what ``inner`` gives is reshaped to the matrix that ``outer`` takes.
 
     For a temporal transform or coil sensitivities before a Fourier transform, a blur before sampling, or weights for
-    measurements. ‖A‖ ≤ ‖outer‖·‖inner‖ where both are known. A product costs one of each.
+    measurements. ‖A‖ is bounded by ‖outer‖·‖inner‖ where both are known. A product costs one of each operator.
 
     >>> import numpy as np
     >>> from rankwolf.sensing import Entries, PartialDCT
@@ -65,7 +65,7 @@ class Composition(Sensing):
         return self.outer.apply(self.inner.apply_factors(left, right).reshape(self.outer.shape))
 
     def adjoint_products(self, values: Array) -> Products | None:
-        """The products that ``inner`` has for outer*(y)."""
+        """Products with Re(inner*(outer*(y))), where ``inner`` has such; None otherwise."""
         return self.inner.adjoint_products(self.outer.adjoint(values).ravel())
 
     def as_vector(self, b: Array) -> Array:
@@ -74,25 +74,25 @@ class Composition(Sensing):
 
     @property
     def norm(self) -> float | None:
-        """The product of the two bounds."""
+        """‖outer‖·‖inner‖, an upper bound; None where one is unknown."""
         outer, inner = self.outer.norm, self.inner.norm
         return None if outer is None or inner is None else outer * inner
 
     @property
     def semi_orthogonal(self) -> float | None:
-        """The product of the two constants, because A(BB*)A* = c·AA* where BB* = c·I."""
+        """The product of the two constants, because A(BB*)A* = c·AA* where BB* = c·I; None where one is unknown."""
         outer, inner = self.outer.semi_orthogonal, self.inner.semi_orthogonal
         return None if outer is None or inner is None else outer * inner
 
     def column_bound(self) -> Array | float | None:
-        """‖outer‖² times that of ``inner``, because B*(A*A)B ≼ ‖A‖²·B*B."""
+        """‖A‖² times the column bound of B, for A = outer and B = inner, because B*(A*A)B ≼ ‖A‖²·B*B."""
         outer, inner = self.outer.norm, self.inner.column_bound()
         return None if outer is None or inner is None else outer**2 * inner
 
     def row_bound(self, real: bool) -> Array | float | None:
-        """‖inner‖² times that of ``outer``, because A(BB*)A* ≼ ‖B‖²·AA*.
+        """‖B‖² times the row bound of A, for A = outer and B = inner, because A(BB*)A* ≼ ‖B‖²·AA*.
 
-        ``outer`` sees real matrices where X is real and ``inner`` is a real operator.
+        With ``real``, ``outer`` sees real matrices if ``inner`` is a real operator.
         """
         still_real = real and self.inner.dtype.kind != "c"
         inner, outer = self.inner.norm, self.outer.row_bound(still_real)
@@ -144,7 +144,7 @@ class Stack(Sensing):
         return np.concatenate([part.apply_factors(left, right) for part in self.parts])
 
     def adjoint_products(self, values: Array) -> Products | None:
-        """Sums of the parts' products, where every part has them."""
+        """Sums of the parts' products, where every part has them; else None."""
         shares = [
             part.adjoint_products(values[where]) for part, where in zip(self.parts, self._slices, strict=True)
         ]
@@ -217,19 +217,19 @@ class Blocks(Sensing):
 
     @property
     def norm(self) -> float | None:
-        """The largest of the parts' norms."""
+        """The largest of the parts' norms; None where one is unknown."""
         norms = [part.norm for part in self.parts]
         known = [norm for norm in norms if norm is not None]
         return max(known) if len(known) == len(norms) else None
 
     @property
     def semi_orthogonal(self) -> float | None:
-        """c, where all parts have the same."""
+        """The c that all parts have; None where they differ or are unknown."""
         constants = {part.semi_orthogonal for part in self.parts}
         return constants.pop() if len(constants) == 1 else None
 
     def row_bound(self, real: bool) -> Array | float | None:
-        """The bounds of the parts, one after the other."""
+        """The row bounds of the parts, one after the other; None where one is unknown."""
         bounds = [part.row_bound(real) for part in self.parts]
         sizes = [part.size for part in self.parts]
         known = [bound for bound in bounds if bound is not None]

@@ -17,7 +17,7 @@ from rankwolf.sensing.masks import check_mask, random_mask
 class PartialDCT(Sensing):
     """Some coefficients of the orthonormal two-dimensional cosine transform of the whole matrix, C_m·X·C_nᵀ.
 
-    ``kept`` is a boolean array of the matrix's shape that says which. AA* = I. A product costs mn·log(mn) operations.
+    ``kept`` is a boolean array of the matrix's shape that says which. AA* = I. A product costs O(mn·log(mn)).
     A*y = C_mᵀ·Y·C_n with a sparse Y: its product with a vector costs p operations and two transforms of vectors.
 
     >>> import numpy as np
@@ -34,7 +34,7 @@ class PartialDCT(Sensing):
 
     @classmethod
     def random(cls, size: int, shape: Any, seed: int) -> PartialDCT:
-        """``size`` coefficients, drawn without replacement."""
+        """An operator that keeps ``size`` coefficients, drawn without replacement."""
         return cls(random_mask(size, check_shape(shape, "PartialDCT.random"), seed))
 
     def apply(self, matrix: Array) -> Array:
@@ -48,12 +48,12 @@ class PartialDCT(Sensing):
         return np.asarray(scipy.fft.idctn(spectrum, norm="ortho"))
 
     def apply_factors(self, left: Array, right: Array) -> Array:
-        """The transform of u vᵀ is the product of theirs."""
+        """A[left·rightᵀ]: the factors are transformed, not their product. p·r operations and 2r transforms."""
         left, right = (scipy.fft.dct(factor, axis=0, norm="ortho") for factor in (left, right))
         return np.asarray(np.einsum("kr,kr->k", left[self._rows], right[self._columns]))
 
     def adjoint_products(self, values: Array) -> Products:
-        """Transform the block, multiply by the sparse spectrum, transform back."""
+        """Products with A*y = C_mᵀ·Y·C_n: transform the block, multiply by the sparse Y, transform back."""
         sparse = scipy.sparse.csr_array((values.real, (self._rows, self._columns)), shape=self.shape)
         transposed = sparse.T.tocsr()
 
@@ -65,5 +65,5 @@ class PartialDCT(Sensing):
 
     @property
     def semi_orthogonal(self) -> float:
-        """1."""
+        """c = 1: AA* = I."""
         return 1.0

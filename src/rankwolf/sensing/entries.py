@@ -13,9 +13,9 @@ from rankwolf.sensing.base import Products, Sensing
 
 
 class Entries(Sensing):
-    """A[X] = X[observed], in the order of rows. A*A = P_Ω is a projection, ‖A‖ = 1.
+    """A[X] = X[observed], row after row. A*A = P_Ω is a projection, AA* = I, ‖A‖ = 1.
 
-    A*y is a sparse matrix, so that its product with a vector costs p operations, and so does A[u vᵀ].
+    A*y is a sparse matrix: its product with a vector costs p operations, and so does A[u vᵀ].
 
     >>> import numpy as np
     >>> from rankwolf.sensing import Entries
@@ -46,7 +46,7 @@ class Entries(Sensing):
         return result
 
     def apply_factors(self, left: Array, right: Array) -> Array:
-        """p·r operations for factors of r columns."""
+        """A[left·rightᵀ], at the observed places alone: p·r operations for factors of r columns."""
         return np.asarray(np.einsum("kr,kr->k", left[self._rows], right[self._columns]))
 
     def adjoint_products(self, values: Array) -> Products:
@@ -57,5 +57,5 @@ class Entries(Sensing):
 
     @property
     def semi_orthogonal(self) -> float:
-        """1."""
+        """c = 1: AA* = I."""
         return 1.0

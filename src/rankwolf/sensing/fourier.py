@@ -14,7 +14,7 @@ from rankwolf.sensing.axes import AxisOrder, centring_phase
 from rankwolf.sensing.base import Products, Sensing
 from rankwolf.sensing.masks import random_mask
 
-# Pixels that are transformed at once: 2 MB of real numbers.
+# Pixels that are transformed at a time, or else one frame: 2 MB of real numbers.
 PIECE_ENTRIES = 2**18
 
 
@@ -56,13 +56,13 @@ class PartialFourier(Sensing):
 
     @classmethod
     def random(cls, size: int, frames: int, frame_shape: Any, seed: int) -> PartialFourier:
-        """``size`` coefficients, drawn without replacement from all frames."""
+        """An operator that keeps ``size`` coefficients, drawn without replacement from all frames."""
         height, width = check_shape(frame_shape, "PartialFourier.random")
         frames = check_whole("frames", frames, 1, "PartialFourier.random")
         return cls(random_mask(size, (frames, height, width), seed), time="first")
 
     def _half_spectrum(self, t: Array, y: Array, x: Array) -> None:
-        """Where each coefficient is found in the real transform: itself, or the conjugate of its mirror image."""
+        """Note where each coefficient, or its mirror image, its conjugate, stands in the half that rfft2 computes."""
         height, width = self.frame_shape
         self._half_shape = (height, width // 2 + 1)
         self._half_size = height * (width // 2 + 1)
@@ -70,23 +70,23 @@ class PartialFourier(Sensing):
         y = np.where(self._mirrored, -y % height, y)
         x = np.where(self._mirrored, width - x, x)
         self._half_places = np.ravel_multi_index((t, y, x), (self.frames, *self._half_shape))
-        # A frequency whose mirror image is not in the half counts twice in the inverse real transform.
+        # irfft2 adds the mirror image of a frequency if that is not in the half itself: such a frequency gets ½.
         alone = (x == 0) | (2 * x == width)
         self._half_weights = np.where(alone, 1.0, 0.5)
 
     def as_vector(self, b: Array) -> Array:
-        """The coefficients of k-space that were kept."""
+        """The kept coefficients, of k-space in the mask's shape; a vector as it is."""
         return b if b.ndim == 1 else self._axes.k_space(b, self.frames, self.frame_shape, None)[self.mask]
 
     def apply(self, matrix: Array) -> Array:
-        """The kept coefficients, frame after frame: mn·log(n) operations, memory of a few frames."""
+        """The kept coefficients, frame after frame: O(mn·log(n)) operations, memory of a few frames."""
         values = np.empty(self.size, np.result_type(matrix.dtype, np.complex64))
         for frames, samples in self._pieces:
             values[samples] = self._coefficients(matrix[frames], frames, samples)
         return self._turned(values, forward=True)
 
     def _coefficients(self, rows: Array, frames: slice, samples: slice) -> Array:
-        """The kept coefficients of some frames, as if the origin were the first pixel."""
+        """The kept coefficients of some frames, for an origin at the first pixel."""
         images = rows.reshape(-1, *self.frame_shape)
         if np.iscomplexobj(images):
             spectrum = np.asarray(scipy.fft.fft2(images, norm="ortho")).reshape(-1)
@@ -130,20 +130,23 @@ class PartialFourier(Sensing):
         return result
 
     def _turned(self, values: Array, forward: bool) -> Array:
-        """``forward``: from coefficients for an origin at the first pixel to those for the middle; otherwise back."""
+        """Coefficients whose origin is moved from the first pixel to the user's (``forward``), or back.
+
+        The two differ where k-space is centred: by ``centring_phase``.
+        """
         if self._phase is None:
             return values.astype(np.result_type(values.dtype, np.complex64), copy=False)
         phase = self._phase.astype(np.result_type(values.dtype, np.complex64))
         return np.asarray(values * (phase if forward else phase.conj()))
 
     def apply_factors(self, left: Array, right: Array) -> Array:
-        """A[u vᵀ]: frame t is u_t times the transform of v."""
+        """A[left·rightᵀ]: the transform of frame t of u vᵀ is u_t times that of v. r transforms and p·r operations."""
         spectrum = self._transform(right, scipy.fft.fft2)
         values = np.einsum("kr,kr->k", left[self._frame_of], spectrum[self._frequency_of])
         return self._turned(values, forward=True)
 
     def adjoint_products(self, values: Array) -> Products:
-        """Re(Y·F̄v) and Re(F̄·Yᵀu)."""
+        """Products with G = Re(Y·F̄): Gv = Re(Y·(F̄v)) and Gᵀu = Re(F̄·(Yᵀu)), one transform each."""
         sparse = scipy.sparse.csr_array(
             (self._turned(values, forward=False), (self._frame_of, self._frequency_of)), shape=self.shape
         )
@@ -160,13 +163,13 @@ class PartialFourier(Sensing):
 
     @property
     def semi_orthogonal(self) -> float:
-        """1."""
+        """c = 1: AA* = I."""
         return 1.0
 
     def row_bound(self, real: bool) -> Array | float:
-        """1, or with ``real`` ½ for a coefficient whose mirror image was not measured.
+        """1; with ``real``, ½ for a coefficient whose mirror image was not measured.
 
-        The spectrum of a real matrix has half of a frequency's energy there and half at the mirror image.
+        In the spectrum of a real matrix, a frequency and its mirror image have half of their common energy each.
         """
         if not real:
             return 1.0
@@ -210,7 +213,7 @@ class Sense(Sensing):
     ) -> None:
         self._axes = AxisOrder.checked(time, centred, "Sense")
         mask = self._axes.mask(kept, frames)
-        # The mask is turned already; only the origin of the images is left to the one-coil operator.
+        # This mask has its zero frequency first. The one-coil operator expects it in the middle where it is centred.
         turned = np.fft.fftshift(mask, axes=(1, 2)) if centred else mask
         self._coil = PartialFourier(turned, time="first", centred=centred)
         self._maps = self._axes.maps(maps, self._coil.frame_shape).reshape(-1, self._coil.shape[1])
@@ -218,7 +221,7 @@ class Sense(Sensing):
         super().__init__(self._coil.shape, self.coils * self._coil.size, np.complex128)
 
     def as_vector(self, b: Array) -> Array:
-        """The coefficients of k-space that were kept, coil after coil."""
+        """The kept coefficients, coil after coil, of all of k-space; a vector as it is."""
         if b.ndim == 1:
             return b
         coil = self._coil
@@ -252,7 +255,7 @@ class Sense(Sensing):
         return result
 
     def apply_factors(self, left: Array, right: Array) -> Array:
-        """A[u vᵀ]: each coil's coefficients are those of u·(map∘v)ᵀ."""
+        """A[left·rightᵀ]: each coil's coefficients are those of u·(map∘v)ᵀ, summed over the columns u and v."""
         maps = self._maps_like(right)
         return np.concatenate(
             [self._coil.apply_factors(left, coil_map[:, None] * right) for coil_map in maps]
@@ -264,12 +267,12 @@ class Sense(Sensing):
         return float(np.max(self.column_bound()) ** 0.5)
 
     def column_bound(self) -> Array:
-        """Σ_c|map_c|², for every frame."""
+        """e = Σ_c|map_c|² of each pixel, the same for every frame."""
         return np.broadcast_to(np.sum(np.abs(self._maps) ** 2, axis=0), self.shape)
 
 
 def _pieces(mask: Array) -> list[tuple[slice, slice]]:
-    """Groups of frames of about ``PIECE_ENTRIES`` pixels: which frames, and which of the p coefficients are theirs."""
+    """(frames, coefficients) of groups of frames with about ``PIECE_ENTRIES`` pixels: slices of frames and of the p."""
     counts = np.concatenate([[0], np.cumsum(mask.sum(axis=(1, 2)))])
     step = max(1, PIECE_ENTRIES // (mask.shape[1] * mask.shape[2]))
     starts = range(0, mask.shape[0], step)

@@ -1,4 +1,4 @@
-"""Independent Gaussian sensing matrices: the operator of the theory that the paper cites."""
+"""Sensing matrices with independent Gaussian entries: the operator of the theory that the paper cites."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad, check_shape, check_whole
 from rankwolf.sensing.base import Sensing
 
-# Numbers that exist at once where the operator is generated: 32 MB.
+# Numbers of a block, where the operator is generated and not stored: 32 MB.
 BLOCK_NUMBERS = 2**22
 # P(‖A‖ > deviation·(√p + √(mn) + t)) ≤ exp(−t²/2) (Davidson and Szarek): below 1e-13 for this t.
 NORM_MARGIN = 8.0
@@ -66,7 +66,7 @@ class Gaussian(Sensing):
         return np.concatenate([block @ flat for _, block in self._blocks()])
 
     def adjoint(self, values: Array) -> Array:
-        """Σ y_k·A_k."""
+        """Σ_k y_k·A_k."""
         total = np.zeros(self._entries, values.dtype)
         for rows, block in self._blocks():
             total += values[rows] @ block

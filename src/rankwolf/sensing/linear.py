@@ -58,7 +58,7 @@ class LinearSensing(Sensing):
         return product.reshape(self.shape)
 
     def _by_parts(self, product: Callable[[Array], Any], vector: Array) -> Array:
-        """The product; for a real operator and a complex vector, real and imaginary part on their own."""
+        """The product; for a real operator and a complex vector, those of its real and imaginary parts put together."""
         if self.dtype.kind != "c" and np.iscomplexobj(vector):
             return np.asarray(product(np.ascontiguousarray(vector.real))) + 1j * np.asarray(
                 product(np.ascontiguousarray(vector.imag))
@@ -155,8 +155,8 @@ def sensing_matrices(matrices: Any) -> LinearSensing:
 def as_sensing(sensing: Any, shape: Any = None) -> Sensing:
     """The operator that :func:`rankwolf.recover` makes of its second argument; ``shape`` is that of the matrix.
 
-    ``shape`` may be left out for operators that know it: those of this module and lists of sensing matrices. Costs
-    nothing for an operator; a list of sensing matrices is copied into one array.
+    ``shape`` may be left out for operators of :mod:`rankwolf.sensing` and lists of sensing matrices, which know it. Cost:
+    none for an operator, which is returned as it is; a list of sensing matrices is copied into one array.
 
     >>> import numpy as np
     >>> from rankwolf.sensing import as_sensing

@@ -13,7 +13,7 @@ from rankwolf.sensing.axes import AxisOrder
 from rankwolf.sensing.base import Sensing
 from rankwolf.sensing.fourier import check_points
 
-# In radians a pixel: what one period of k-space is.
+# The length of one period of k-space in each unit.
 PERIOD = {"cycles": 1.0, "radians": 2.0 * np.pi}
 
 
@@ -27,7 +27,7 @@ class NonCartesian(Sensing):
     b is an array of shape (frames, …), with ``maps`` (frames, coils, …), where … are the middle axes of ``points``. Or
     it is a vector, frame after frame, with ``maps`` all frames of the first coil, then of the second, …
 
-    ``accuracy`` is the relative accuracy of a transform, and about that of the adjoint as an adjoint. ‖A‖ is not known;
+    ``accuracy`` is the relative accuracy of a transform, and about that of ⟨A[X], y⟩ = ⟨X, A*y⟩. ‖A‖ is not known;
     ``recover`` estimates it. For a density compensation w, take ``Weighting(np.sqrt(w).reshape(1, -1)) @ A``
     and multiply b by √w.
 
@@ -69,7 +69,7 @@ class NonCartesian(Sensing):
         self._plans = {kind: self._plan(kind) for kind in (1, 2)}
 
     def _plan(self, kind: int) -> Any:
-        """Type 2 goes from images to k-space, type 1 back; all coils of a frame at once."""
+        """A plan of finufft for all coils of a frame: type 2 goes from images to k-space, type 1 back."""
         try:
             import finufft
         except ModuleNotFoundError as error:
@@ -87,7 +87,7 @@ class NonCartesian(Sensing):
         )
 
     def as_vector(self, b: Array) -> Array:
-        """The measurements as a vector, from (frames, …) or (frames, coils, …)."""
+        """The measurements of shape (frames, …), or (frames, coils, …), as a vector; a vector as it is."""
         if b.ndim == 1:
             return b
         coils = () if self.coils == 1 else (self.coils,)
@@ -118,5 +118,5 @@ class NonCartesian(Sensing):
         return series.reshape(self.shape)
 
     def _batch(self, values: Array) -> Array:
-        """The transforms of all coils as finufft takes them: a single one has no axis for coils."""
+        """The images or samples of all coils as finufft takes them: those of a single coil have no axis for coils."""
         return np.ascontiguousarray(values[0] if self.coils == 1 else values)

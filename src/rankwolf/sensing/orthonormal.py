@@ -15,9 +15,10 @@ from rankwolf.sensing.linear import as_sensing
 
 
 class Orthonormal(Sensing):
-    """An orthonormal basis of the span Q of real sensing matrices: A[X] are coordinates of P_Q[X], and A*A = P_Q.
+    """Measurements in an orthonormal basis of the span Q of real sensing matrices: A*A = P_Q, AA* = I.
 
-    :func:`orthonormalize` makes it. Memory p·mn numbers; a product costs twice as many operations.
+    A[X] are the coordinates of P_Q[X]. :func:`orthonormalize` makes it. Memory p·mn numbers; a product costs 2p·mn
+    operations.
 
     >>> import numpy as np
     >>> from rankwolf.sensing import Gaussian, orthonormalize
@@ -40,9 +41,9 @@ class Orthonormal(Sensing):
         return np.asarray(self._basis @ values).reshape(self.shape)
 
     def transform(self, b: Any) -> Array:
-        """Measurements of the original operator as coordinates of P_Q[M].
+        """Measurements b = A[M] of the original operator, turned into the coordinates of P_Q[M].
 
-        Where the original measurements depend on each other (more of them than dimensions), the least-squares answer.
+        Where the original sensing matrices are linearly dependent, the least-squares answer.
         """
         values = check_measurements(b, self._original, "transform")
         complex_valued = self._original.dtype.kind == "c"
@@ -54,7 +55,7 @@ class Orthonormal(Sensing):
 
     @property
     def semi_orthogonal(self) -> float:
-        """1."""
+        """c = 1: AA* = I."""
         return 1.0
 
 
@@ -64,9 +65,9 @@ def orthonormalize(sensing: Any, shape: Any = None) -> Orthonormal:
     Both arguments are as in :func:`rankwolf.recover`: an operator, a list of sensing matrices, a matrix with ``shape``.
     The rows of A are collected (p products with the adjoint, 8·p·mn bytes; a complex row counts as two real ones), and
     a QR factorisation with column pivoting, Aᵀ = Q·R, gives b = Rᵀ·(Qᵀx): O(p²·mn). Then
-    ``recover(Q.transform(b), Q)`` solves the paper's problem (1.4) in place of (1.1). The two have the same exact
-    solution set {M : A[M] = b}, but they weigh noise differently: (1.1) trusts measurements as they come, (1.4) undoes
-    their correlations, and amplifies noise along directions that A hardly sees.
+    ``recover(Q.transform(b), Q)`` solves the paper's problem (1.4) in place of (1.1). In both, the same M fit the
+    measurements exactly, {M : A[M] = b}, but noise is weighed differently: (1.1) trusts the measurements as they come,
+    (1.4) undoes their correlations, and amplifies noise along directions that A hardly sees.
 
     >>> import numpy as np
     >>> from rankwolf.sensing import Gaussian, orthonormalize
@@ -94,5 +95,5 @@ def orthonormalize(sensing: Any, shape: Any = None) -> Orthonormal:
 
 
 def _real_rows(values: Array) -> Array:
-    """Complex rows as twice as many real ones."""
+    """Complex rows as twice as many real ones: all real parts, then all imaginary parts. Real rows as they are."""
     return np.concatenate([values.real, values.imag]) if np.iscomplexobj(values) else values

@@ -16,9 +16,9 @@ from rankwolf.sensing.base import Sensing
 class Temporal(Sensing):
     """The unitary Fourier or cosine transform of every column of a frames × pixels matrix.
 
-    ``recover(b, A @ T.inverse)`` finds L and S with b ≈ A[T*(L + S)], where T is the transform: S is sparse in temporal
-    frequency, in which what beats or drifts has few coefficients. For L nothing changes, because a unitary T leaves the
-    nuclear norm as it is. :meth:`frames` turns L, S or their sum back into a series:
+    ``recover(b, A @ T.inverse)`` finds L and S with b ≈ A[T*(L + S)], where T is the transform. S is then sparse in
+    temporal frequency, where a motion that beats or drifts has few coefficients. For L nothing changes, because a
+    unitary T does not change the nuclear norm. :meth:`frames` turns L, S or their sum back into a series:
 
     >>> import numpy as np
     >>> from rankwolf.sensing import Temporal
@@ -50,11 +50,11 @@ class Temporal(Sensing):
         return np.asarray((scipy.fft.idct if back else scipy.fft.dct)(matrix, axis=0, norm="ortho"))
 
     def apply(self, matrix: Array) -> Array:
-        """The coefficients of every column; from coefficients back to the series for an inverse."""
+        """The coefficients of every column, mn numbers; for an inverse, the series of these coefficients."""
         return self._transform(matrix, back=self._inverted).ravel()
 
     def adjoint(self, values: Array) -> Array:
-        """The inverse transform, which is the adjoint."""
+        """The inverse transform, which is the adjoint of a unitary one."""
         return self._transform(values.reshape(self.shape), back=not self._inverted)
 
     def frames(self, part: Any) -> Array:
@@ -66,5 +66,5 @@ class Temporal(Sensing):
 
     @property
     def semi_orthogonal(self) -> float:
-        """1."""
+        """c = 1: AA* = I."""
         return 1.0

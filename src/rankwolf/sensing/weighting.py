@@ -12,7 +12,7 @@ from rankwolf.sensing.base import Sensing
 
 
 class Weighting(Sensing):
-    """A[X] = W∘X as a vector of mn numbers, row after row; a part of ``A @ Weighting(…)`` or ``Weighting(…) @ A``.
+    """A[X] = W∘X as a vector of mn numbers, row after row; made for ``A @ Weighting(…)`` and ``Weighting(…) @ A``.
 
     ``weights`` has the matrix's shape, or one that NumPy broadcasts to ``shape``: one row for all frames, say.
     ‖A‖ is the largest modulus of a weight. A product costs mn multiplications.
@@ -45,25 +45,25 @@ class Weighting(Sensing):
         return np.asarray(self._like(matrix) * matrix).ravel()
 
     def adjoint(self, values: Array) -> Array:
-        """conj(W)∘Y, for Y the mn numbers as a matrix."""
+        """conj(W)∘Y, where Y is the vector of mn numbers as an m × n matrix."""
         return np.asarray(self._like(values).conj() * values.reshape(self.shape))
 
     @property
     def norm(self) -> float:
-        """max|W|."""
+        """‖A‖ = max|W|."""
         return float(np.max(np.abs(self._weights)))
 
     @property
     def semi_orthogonal(self) -> float | None:
-        """``|w|²`` where all weights have one modulus."""
+        """c = ``|w|²`` where all weights have the same modulus, else None."""
         squares = np.abs(self._weights) ** 2
         least, most = float(squares.min()), float(squares.max())
         return most if most - least <= 1e-14 * most else None
 
     def column_bound(self) -> Array:
-        """``|W|²``."""
+        """e = ``|W|²``, a matrix: A*A = diag(e)."""
         return np.asarray(np.abs(self._weights) ** 2)
 
     def row_bound(self, real: bool) -> Array:
-        """``|W|²``."""
+        """d = ``|W|²``, a vector: AA* = diag(d)."""
         return np.ravel(np.abs(self._weights) ** 2)

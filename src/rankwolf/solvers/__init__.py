@@ -17,7 +17,7 @@ from rankwolf.solvers.hybrid import Hybrid
 from rankwolf.solvers.primal_dual import PrimalDual
 from rankwolf.solvers.proximal_gradient import Fista, Ista
 
-# By name. The first that solves a form of the problem on a kind of data is what "auto" means there.
+# Solvers by name. method="auto" takes the first one here that solves the form of the problem on the kind of data.
 SOLVERS: dict[str, type[Solver[Any, Any]]] = {
     solver.name: solver
     for solver in (

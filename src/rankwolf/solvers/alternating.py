@@ -1,12 +1,12 @@
 """Alternating robust regressions for matrices of which little is observed: ratings, tables that are mostly empty.
 
 L = U Vᵀ with λ_L‖L‖_* = min (λ_L/2)(‖U‖² + ‖V‖²). For fixed V every row of U is a small robust regression on the row's
-own entries, which Newton's method solves exactly; then the same for V over the columns. A method that spreads its step
-over all m·n entries, as a proximal gradient does, would move an entry by its share of what is observed.
+own entries, which a few steps of Newton's method solve; then the same for V over the columns. A proximal gradient step,
+in contrast, treats missing entries as if they fitted, and moves L by only about the observed share of what is needed.
 
-The rank grows from below: when the regressions move little, the singular vectors of G beyond λ_L, which probes in the
-same passes approximate, are Frank-Wolfe's atoms and become new columns of V. Where none is left, the stationary point
-of the factors is the global optimum, because ‖G‖₂ ≤ λ_L closes the certificate.
+The rank grows from below. Probes in the same passes approximate the singular vectors of G. When the regressions move
+little, those with singular values above λ_L, which are Frank-Wolfe's atoms, become new columns of V. Where none is
+left, the stationary point of the factors is the global optimum, because ‖G‖₂ ≤ λ_L closes the certificate.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from rankwolf.passes import CLIPPED_VALUES, ClippedSums, Deflation, clip_tile, w
 from rankwolf.problem import Certificate, Penalized
 from rankwolf.solvers.base import MADE_AGAIN, Report, Solution, Solver, Start
 
+# The least number of probes.
 PROBES = 8
-# Newton steps for a row while the other factor moves on anyway.
+# The most Newton steps for a row in one pass: the other factor moves afterwards in any case.
 NEWTON_STEPS = 3
-# New directions at a time: a few, and with a growing rank more.
+# The least number of new directions that are tried at a time; it grows to half of the rank.
 NEW_DIRECTIONS = 4
 # A relative decrease of the objective below this calls for new directions.
 SETTLED = 1e-3
-# A direction of L that is this much weaker than the strongest one is on its way out.
+# A direction of L is dropped when its singular value is below this share of the largest.
 NEGLIGIBLE = 1e-7
 
 
@@ -46,7 +47,7 @@ class RegressionSums(ClippedSums):
 
 
 class FitRows(Task[RegressionSums]):
-    """The rows' regressions on ``right``, then G at the result and its product with ``probes``. Rows: U (moved)."""
+    """The rows' regressions on ``right``, then the sums of G at the result and GᵀG·``probes``. Rows: U (moved)."""
 
     def __init__(self, problem: Penalized, right: Array, probes: Array, tol: float) -> None:
         self.problem, self.tol = problem, tol
@@ -90,7 +91,7 @@ class ProbeSums(Sums):
 
 
 class MeasureAtoms(Task[ProbeSums]):
-    """Gv for each probe v, and how much of the atom Ω sees. Rows: U, Gv (written)."""
+    """Gv for each probe v, and the observed part of the atom u vᵀ, u = Gv/‖Gv‖. Rows: U, Gv (written)."""
 
     def __init__(self, problem: Penalized, right: Array, probes: Array) -> None:
         self.limit, self.right_t = problem.lambda_S, np.ascontiguousarray(right.T)
@@ -113,7 +114,11 @@ class MeasureAtoms(Task[ProbeSums]):
 
 @dataclass
 class AlternatingState:
-    """U and V, balanced: UᵀU = VᵀV = diag(singular values of L); the columns' side of the data; G on the probes."""
+    """U and V, balanced: UᵀU = VᵀV = diag(singular values of L); the data stored by columns; probes of G.
+
+    ``lengths`` are the Ritz values of G on the probes of the last pass, and ``probes`` those of the next. ``last`` is
+    the objective before the last step. ``proof_ratio`` is a proved gap over the one that the probes promised.
+    """
 
     left: Array
     right: Array
@@ -129,10 +134,11 @@ class AlternatingState:
 
 
 class Alternating(Solver[Penalized, AlternatingState]):
-    """Alternating robust regressions with Frank-Wolfe's directions; see the module.
+    """Alternating robust regressions with Frank-Wolfe's directions; :mod:`rankwolf.solvers.alternating` says how.
 
-    Cost of an iteration: two passes, each k·r² operations for every row or column with k stored entries and rank r,
-    and r³/3 for solving. State: the factors, and the matrix stored once more by columns.
+    Cost of an iteration: two passes, or three where directions are added. A Newton step, of at most three in a pass,
+    costs k·r² + r³/3 operations for a row or column with k stored entries and rank r. Memory: the factors, and the
+    matrix stored once more by columns.
 
     >>> import numpy as np, scipy.sparse, rankwolf as rw
     >>> X = scipy.sparse.csr_array(np.outer(np.arange(1.0, 31.0), np.ones(20)) * (np.arange(20) % 3 > 0))
@@ -152,7 +158,7 @@ class Alternating(Solver[Penalized, AlternatingState]):
     def init_at(
         self, problem: Penalized, source: Source, rng: np.random.Generator, given: Start
     ) -> AlternatingState:
-        """V of an earlier L, and the rows that fit it."""
+        """V of an earlier L, and rows fitted to it in three passes."""
         return self._begin(problem, source, rng, given.right)
 
     def _begin(
@@ -171,13 +177,14 @@ class Alternating(Solver[Penalized, AlternatingState]):
             probes,
             rng,
         )
-        for _ in range(3):  # the first directions should be worth their columns
+        # Three passes, so that the probes are near singular vectors before the first of them become columns of V.
+        for _ in range(3):
             self._fit_rows(problem, source, state)
         state.last = state.objective
         return state
 
     def step(self, problem: Penalized, source: Source, state: AlternatingState) -> AlternatingState:
-        """Where the last step moved little, new directions; then columns, then rows."""
+        """Add directions if the last step lowered the objective little; then fit the columns, then the rows."""
         settled = state.last - state.objective <= SETTLED * state.objective
         state.last = state.objective
         if settled and state.lengths[0] > problem.lambda_L:
@@ -196,7 +203,7 @@ class Alternating(Solver[Penalized, AlternatingState]):
         return state
 
     def report(self, problem: Penalized, state: AlternatingState) -> Report:
-        """F(L), and the bound that the probes' Ritz values promise."""
+        """The objective, and the lower bound that follows if the largest Ritz value on the probes is ‖G‖₂."""
         longest = float(state.lengths[0]) if state.lengths.size else 0.0
         bound = problem.lower_bound(state.sums.g_dot_m, state.sums.g_squared, longest, problem.lambda_S)
         expected = state.objective - state.proof_ratio * (state.objective - bound)
@@ -206,13 +213,13 @@ class Alternating(Solver[Penalized, AlternatingState]):
     def learn(
         self, problem: Penalized, state: AlternatingState, promised: float, certificate: Certificate
     ) -> None:
-        """Keep the ratio of the proved gap to the one that the probes promised, from 0.01 to 100."""
+        """Remember the proved gap over the one that the probes promised, kept between 0.01 and 100."""
         if state.objective > promised:
             ratio = (state.objective - certificate.likely_bound) / (state.objective - promised)
             state.proof_ratio = min(max(ratio, 1e-2), 1e2)
 
     def solution(self, problem: Penalized, source: Source, state: AlternatingState) -> Solution:
-        """U Vᵀ, with the probes along which G is too long."""
+        """L = U Vᵀ, and the probes along which G is longer than λ_L, as a hint for the certificate."""
         long = np.flatnonzero(state.lengths > problem.lambda_L)
         directions = state.probes[:, long].astype(source.dtype)
         deflation = Deflation(directions, 1.0 - problem.lambda_L / state.lengths[long])
@@ -220,12 +227,12 @@ class Alternating(Solver[Penalized, AlternatingState]):
 
     @staticmethod
     def _fit_rows(problem: Penalized, source: Source, state: AlternatingState) -> None:
-        """U for V, what the objective needs, one step of subspace iteration on GᵀG; then balance."""
+        """Fit U to V; then the objective, one step of subspace iteration on GᵀG, and balanced factors. One pass."""
         sums = source.run(FitRows(problem, state.right, state.probes, 1e-9), state.left)
         state.sums = ClippedSums(sums.values)
         projected = state.probes.T @ sums.product
         squared, vectors = np.linalg.eigh(0.5 * (projected + projected.T))
-        # Ritz values belong to the probes that were multiplied; the next ones are their images.
+        # These Ritz values belong to the probes that were multiplied; their images are the next probes.
         state.lengths = np.sqrt(np.maximum(squared[::-1], 0.0))
         state.probes = orthonormal_against(
             _widened(sums.product @ vectors[:, ::-1], PROBES + state.left.shape[1] // 2, state.rng),
@@ -238,9 +245,9 @@ class Alternating(Solver[Penalized, AlternatingState]):
 
     @staticmethod
     def _add_directions(problem: Penalized, source: Source, state: AlternatingState) -> None:
-        """L ← L + Σ t·u vᵀ for probes v beyond λ_L, by steps that cannot raise the objective.
+        """L ← L + Σ t·u vᵀ over the probes v with σ = ‖Gv‖ > λ_L, by steps that cannot raise the objective. One pass.
 
-        Along one atom the best step is t = (σ − λ_L)/‖P_Ω(u vᵀ)‖²; along q at once, a q-th of it is safe.
+        Along one atom the best step is t = (σ − λ_L)/‖P_Ω(u vᵀ)‖²; along q atoms at once, a q-th of it is safe.
         """
         count = min(max(NEW_DIRECTIONS, state.left.shape[1] // 2), state.probes.shape[1])
         probes, images = state.probes[:, :count], source.allocate(count)
@@ -265,7 +272,7 @@ def _widened(block: Array, count: int, rng: np.random.Generator) -> Array:
 
 
 def _balance(state: AlternatingState, left_gram: Array) -> None:
-    """Turn the factors so that UᵀU = VᵀV = diag(s), from their Gram matrices alone; drop what has vanished."""
+    """Transform the factors so that UᵀU = VᵀV = diag(s), from their Gram matrices alone; drop negligible directions."""
     if state.left.shape[1] == 0:
         state.singular = np.zeros(0)
         return

@@ -1,4 +1,4 @@
-"""The contract of a solver: ``init``, ``step``, ``report``; the loop is in :mod:`rankwolf.run.loop`."""
+"""The contract of a solver: ``init``, ``step``, ``report``, ``solution``; :mod:`rankwolf.run.loop` calls them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rankwolf.ground.low_rank import LowRank
 from rankwolf.passes import Deflation
 from rankwolf.problem import Certificate, Problem
 
-# For a field of a state that can be made again and is not saved: field(metadata=MADE_AGAIN).
+# Marks a field of a state that a checkpoint leaves out because it can be made again: field(metadata=MADE_AGAIN).
 MADE_AGAIN = {"saved": False}
 
 
@@ -23,11 +23,11 @@ MADE_AGAIN = {"saved": False}
 class Report:
     """What a solver knows after a step without another look at the data.
 
-    ``lower_bound`` may belong to an earlier iterate; the loop keeps the best. It rests on a Ritz value of G and its
-    residual: before a run may stop on it, the loop has one proved. A solver may expect more of the proof than it can
-    promise: ``expected_bound`` says when one is worth trying. ``settled`` is False while a solver is still on its way
-    from easier problems to this one: how little the objective changes means nothing then. ``improves``: it knows of
-    progress that neither the objective nor the bound shows. Making one costs nothing.
+    ``lower_bound`` may belong to an earlier iterate; the loop keeps the best. It is no proof, because ‖G‖₂ is only
+    estimated, by a Ritz value: before a run stops on the gap, the loop proves a bound. ``expected_bound`` is the bound
+    that the solver expects of that proof; it says when a proof is worth trying. ``settled`` is False while a solver is
+    still on its way from easier problems to this one, so that a small change of the objective means nothing.
+    ``improves`` says that there is progress which neither the objective nor the bound shows. A report costs nothing.
 
     >>> from rankwolf.solvers import Report
     >>> Report(objective=2.0, lower_bound=1.5, rank=3, nonzeros=10).settled
@@ -48,11 +48,11 @@ class Report:
 
 @dataclass(frozen=True)
 class Solution:
-    """L, and S = T_threshold(P_Ω(M − L)) unless it is stored; both lie as the source sees the matrix.
+    """L, and S = T_threshold(P_Ω(M − L)) unless ``sparse`` is given; both lie as the source sees the matrix.
 
-    The certificate clips P_Ω(M − L) at ``clip``, or at ``threshold`` where none is given; ``deflation`` may help it. It
-    is made at ``dual`` in place of L, where that is given. Where nothing ``shrinks``, S is M − L itself beyond the
-    threshold.
+    With ``shrinks=False``, S is M − L itself where that exceeds the threshold. For the certificate: ``clip`` is the
+    level at which P_Ω(M − L) is clipped (``threshold`` where it is None), ``dual`` the L at which the dual point is
+    made (``low_rank`` where it is None), and ``deflation`` a hint.
 
     Memory: (m + n)·r numbers.
 
@@ -73,7 +73,7 @@ class Solution:
 
 @dataclass(frozen=True)
 class MeasuredSolution:
-    """L, a dense S, and the y of the best lower bound so far; the judge tries it beside the pair's own residual."""
+    """L, a dense S, and ``dual``, the y of the best lower bound so far, which the judge tries beside the residual."""
 
     low_rank: LowRank
     sparse: Array
@@ -84,8 +84,8 @@ class MeasuredSolution:
 class Start:
     """Where a run on entries begins: L = U Vᵀ as the source sees it.
 
-    ``left`` is row-aligned; without it, rows are fitted to ``right`` first. ``lambda_L`` is the weight at which that L
-    was an optimum, if it was one of weights.
+    ``left`` is U, a row-aligned array; without it, rows are fitted to V = ``right`` first. ``lambda_L`` is the weight
+    at which L was optimal, if it is the solution of a problem with weights.
     """
 
     right: Array
@@ -94,7 +94,7 @@ class Start:
 
     @property
     def without_rows(self) -> Start:
-        """The same without U, which is as long as the data: what is worth keeping."""
+        """The same without U, which has as many rows as the data: small enough to keep."""
         return Start(self.right, self.lambda_L)
 
 
@@ -106,9 +106,9 @@ Settings = TypeVar("Settings")
 class Solver(ABC, Generic[P, State]):
     """An algorithm. A subclass is final, has its settings as constructor arguments, and keeps no state of a run.
 
-    ``takes`` names the kinds of data that it runs on (the ``kind`` of a source), ``solves`` the forms of
-    the problem. ``states`` are the classes that a state is made of, for checkpoints; a solver without any
-    keeps no checkpoints. Cost: a subclass says what a step costs in passes, operations and memory.
+    ``takes`` names the kinds of data that it runs on (the ``kind`` of a source), ``solves`` the forms of the problem.
+    ``states`` are the classes that a state is made of, for checkpoints; without any there are no checkpoints. Cost:
+    each subclass says what a step costs in passes, operations and memory.
 
     >>> from rankwolf.solvers import SOLVERS
     >>> sorted(SOLVERS)
@@ -125,7 +125,7 @@ class Solver(ABC, Generic[P, State]):
         """The state that the first step begins with, usually at L = S = 0; may make passes."""
 
     def init_at(self, problem: P, data: Any, rng: np.random.Generator, start: Any) -> State:
-        """A point that the user gave, for methods that can begin anywhere: a ``Start``, or (L, S) as arrays."""
+        """The first state at a given point, where a solver takes one: a ``Start`` (entries), (L, S) (measurements)."""
         raise ValueError(f"The method {self.name!r} begins at L = S = 0 and takes no start.")
 
     @property
@@ -139,10 +139,10 @@ class Solver(ABC, Generic[P, State]):
 
     @abstractmethod
     def report(self, problem: P, state: State) -> Report:
-        """Numbers about the iterate; costs nothing."""
+        """Objective, bounds, rank and nonzeros of the iterate, from numbers that the state has: no pass."""
 
     def learn(self, problem: P, state: State, promised: float, certificate: Certificate) -> None:
-        """Called after a proof that was not enough, with the bound that was promised and what was proved."""
+        """Called after a proof that did not reach the tolerance: ``promised`` is the bound that was expected of it."""
 
     def restore(self, problem: P, data: Any, state: State) -> State:
         """A state from a checkpoint, with the fields that were not saved (``MADE_AGAIN``) made again."""
@@ -156,16 +156,16 @@ class Solver(ABC, Generic[P, State]):
 class WithSettings(Solver[P, State], Generic[P, State, Settings]):
     """A solver whose constants are the fields of a frozen dataclass, ``settings_type``.
 
-    Keywords of the constructor are the fields that should differ from their defaults. A checkpoint keeps these alone.
+    Keywords of the constructor are the fields that differ from their defaults. A checkpoint stores only these.
     """
 
     settings_type: type[Settings]
 
     def __init__(self, **changes: Any) -> None:
         self.changes = changes
-        self.settings_type(**changes)  # a name that is not there is a TypeError now, not later
+        self.settings_type(**changes)  # an unknown name is a TypeError here, not later
 
     @property
     def settings(self) -> Settings:
-        """The constants of this solver: the defaults, and what was changed."""
+        """The constants of this solver: the defaults with the ``changes``."""
         return self.settings_type(**self.changes)

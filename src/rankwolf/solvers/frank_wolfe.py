@@ -18,8 +18,8 @@ class FrankWolfe(Solver[WithOracles, AtomicPair[Any, Any]]):
     """Frank-Wolfe on both parts, S growing by one entry at a time: simple, and slow where S is not tiny.
 
     ``step``: ``"open-loop"`` is 2/(k + 2); ``"line-search"`` minimises exactly along the segment. Cost of an iteration
-    on entries: as FW-T, and one more read of D for the largest entry. On measurements: one product with A* on a dense
-    matrix, two with A on matrices of rank one, and those of the oracle; no bound on ‖A‖ is needed.
+    on entries: as FW-T, and one more read of M and D for the largest entry. On measurements: one product with A*, at
+    most two with A on matrices of rank one, and those of the oracle; no bound on ‖A‖ is needed.
 
     >>> import numpy as np, rankwolf as rw
     >>> X = np.outer(np.arange(1.0, 31.0), np.ones(20))
@@ -44,7 +44,7 @@ class FrankWolfe(Solver[WithOracles, AtomicPair[Any, Any]]):
         self.oracle_tol, self.oracle_products = oracle_tol, oracle_products
 
     def init(self, problem: WithOracles, data: Data, rng: np.random.Generator) -> AtomicPair[Any, Any]:
-        """Line 1: L⁰ = S⁰ = 0 (t_L = t_S = 0)."""
+        """Line 1: L⁰ = S⁰ = 0, with t_L = t_S = 0."""
         return ATOMIC[data.kind].start(data, rng)
 
     def step(self, problem: WithOracles, data: Data, state: AtomicPair[Any, Any]) -> AtomicPair[Any, Any]:
@@ -58,9 +58,9 @@ class FrankWolfe(Solver[WithOracles, AtomicPair[Any, Any]]):
         return state
 
     def report(self, problem: WithOracles, state: AtomicPair[Any, Any]) -> Report:
-        """l(x), or g(x) with t_L and t_S in place of the norms; the bounds are those of the iterate before."""
+        """The objective, with t_L and t_S in place of the norms; the bounds are those of the iterate before."""
         return state.report(problem)
 
     def solution(self, problem: WithOracles, data: Data, state: AtomicPair[Any, Any]) -> Any:
-        """Both parts from their atoms."""
+        """L from its atoms; S from its entries."""
         return state.solution(problem, data)

@@ -14,11 +14,11 @@ from rankwolf.solvers.iterates.base import Oracle, ShrinkingPair
 
 
 class FrankWolfeProjection(Solver[Constrained, ShrinkingPair[Any, Any]]):
-    """Algorithm 4.
+    """Algorithm 4: a Frank-Wolfe step on both parts, then S is projected onto ‖S‖₁ ≤ τ_S.
 
     On entries S is not stored: line 8 projects S^{k+½} − P_Ω(L + S^{k+½} − M) = P_Ω(M − L), so S = T_θ(P_Ω(M − L)) with
-    the θ that meets the radius, whatever S^{k+½} was. Cost of an iteration: as FW-T, and three or four more reads of D
-    to find θ. On measurements: as FW-T.
+    the θ that meets the radius, whatever S^{k+½} was. Cost of an iteration: as FW-T, three or four more reads of D to
+    find θ, and one more pass over M and D with it. On measurements: as FW-T.
 
     >>> import numpy as np, rankwolf as rw
     >>> X = np.outer(np.arange(1.0, 31.0), np.ones(20))
@@ -51,7 +51,7 @@ class FrankWolfeProjection(Solver[Constrained, ShrinkingPair[Any, Any]]):
         return state
 
     def report(self, problem: Constrained, state: ShrinkingPair[Any, Any]) -> Report:
-        """l(x), and the bounds of the iterate before."""
+        """The misfit ½‖R‖², and the bounds of the iterate before."""
         return state.report(problem)
 
     def solution(self, problem: Constrained, data: Data, state: ShrinkingPair[Any, Any]) -> Any:

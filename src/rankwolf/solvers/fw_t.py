@@ -15,10 +15,10 @@ from rankwolf.solvers.iterates.base import Oracle, ShrinkingPair
 
 
 class FrankWolfeThresholding(Solver[Penalized, ShrinkingPair[Any, Any]]):
-    """Algorithm 6 exactly as printed.
+    """Algorithm 6 exactly as printed: a Frank-Wolfe step on both parts, then S is soft-thresholded.
 
-    On entries S is not stored: line 6 gives S = T_λS(P_Ω(M − L)), a function of L, from the first iteration on; then
-    no entry of G is beyond λ_S, so that line 4 of Algorithm 5 always answers V_S = 0. Cost of an iteration: one
+    On entries S is not stored: line 6 gives S = T_λS(P_Ω(M − L)), a function of L, from the first iteration on. From
+    then on no entry of G exceeds λ_S, so that line 4 of Algorithm 5 always answers V_S = 0. Cost of an iteration: one
     read of M and one read and write of D to move; one read of both to align the new atom; one read of D for each
     further Lanczos step of the oracle. Memory: D, and the atoms.
 
@@ -55,7 +55,7 @@ class FrankWolfeThresholding(Solver[Penalized, ShrinkingPair[Any, Any]]):
         return state
 
     def report(self, problem: Penalized, state: ShrinkingPair[Any, Any]) -> Report:
-        """g(x), with t_L in place of ‖L‖_*, and the bounds of the iterate before."""
+        """The objective, with t_L in place of ‖L‖_*, and the bounds of the iterate before."""
         return state.report(problem)
 
     def solution(self, problem: Penalized, data: Data, state: ShrinkingPair[Any, Any]) -> Any:
@@ -64,7 +64,7 @@ class FrankWolfeThresholding(Solver[Penalized, ShrinkingPair[Any, Any]]):
 
 
 def minimize_on_square(quadratic: Array, linear: Array) -> tuple[float, float]:
-    """The minimiser of ½xᵀQx + cᵀx over [0, 1]², Q positive semidefinite: the inside, then the four edges."""
+    """The minimiser (α, β) of ½xᵀQx + cᵀx over [0, 1]², Q positive semidefinite: on the edges or inside."""
     (a, b), (_, c) = ((float(x) for x in row) for row in quadratic)
     p, q = (float(x) for x in linear)
 

@@ -20,12 +20,12 @@ State = ProximalPair[Any]
 class ProximalGradient(Solver[WithOracles, State]):
     """What ISTA and FISTA share: everything but the momentum. With radii, the proximal maps are projections.
 
-    The step is 1/L_f with L_f = 2 (2‖A‖² for measurements). ``svd_tol`` is the relative change of singular values at
-    which an iterative partial SVD is taken as done; where a dense matrix is decomposed, it is exact.
+    The step is 1/L_f with L_f = 2 (2‖A‖² for measurements). ``svd_tol``: an iterative partial SVD ends when singular
+    values change by no more than this share; it does not matter where a dense matrix is decomposed, which is exact.
 
     ``bounds=False`` saves the time that lower bounds take, for runs that do not stop on the gap.
 
-    Cost of an iteration on entries: three to five passes, see :class:`~rankwolf.solvers.iterates.ProximalEntries`; on
+    Cost of an iteration on entries: some passes, see :class:`~rankwolf.solvers.iterates.ProximalEntries`; on
     measurements: one product with A, one with A*, and one partial SVD of a dense matrix, mn·min(m, n).
     """
 
@@ -52,22 +52,23 @@ class ProximalGradient(Solver[WithOracles, State]):
 
     @abstractmethod
     def next_momentum(self, momentum: Momentum, grew: bool) -> Momentum:
-        """Lines 5 to 7 of Algorithm 8; ``grew`` says that the objective did."""
+        """Lines 5 to 7 of Algorithm 8; ``grew`` says whether the objective has grown."""
 
     def report(self, problem: WithOracles, state: State) -> Report:
-        """f(L, S), and the last lower bound."""
+        """The objective of (L, S), and the best lower bound so far."""
         return state.report()
 
     def solution(self, problem: WithOracles, data: Data, state: State) -> Any:
-        """L as it is; on entries S is the best one for this L."""
+        """The pair (L, S); on entries S is replaced by the best one for this L."""
         return state.solution(problem, data)
 
 
 class Ista(ProximalGradient):
     """Algorithm 7: a proximal gradient step on (L, S), of length ½ (1/(2‖A‖²) for measurements).
 
-    Cost of an iteration on entries: three to five passes and an n × n eigenproblem; on measurements: one product with
-    A, one with A*, and one partial SVD of a dense matrix, mn·min(m, n).
+    Cost of an iteration on entries: one pass for the step; for the partial SVD, one pass and an n × n eigenproblem, or
+    two or more passes; and up to six passes where the lower bound is renewed. On measurements: one product with A, one
+    with A*, and one partial SVD of a dense matrix, mn·min(m, n).
 
     >>> import numpy as np, rankwolf as rw
     >>> X = np.outer(np.arange(1.0, 31.0), np.ones(20))
@@ -103,5 +104,5 @@ class Fista(ProximalGradient):
         self.restart = restart
 
     def next_momentum(self, momentum: Momentum, grew: bool) -> Momentum:
-        """The next of Nesterov's sequence, or its start again."""
+        """The next element of Nesterov's sequence, or its start after an objective that grew."""
         return Momentum() if self.restart and grew else momentum.next()

@@ -1,11 +1,11 @@
 """L without shrinkage: least squares at a given rank, on the entries that are not outliers.
 
-The weight λ_L takes λ_L off every singular value of L, and that is half of the error of most fits. Once the rank is
-known and the outliers are, neither weight is needed: L = U Vᵀ minimises ½Σ(M − L)² over the entries that are within
-3.29σ of it, by alternating least squares. σ is measured on all residuals and the outliers are decided again in every
-round. A row of U is held back by what its fellows say about its likely size, σ²·uᵀC⁻¹u with C their covariance, so
-that one with too few entries left does not run away; V takes up again whatever all rows lose by it. What comes out is,
-up to a few per cent, what somebody would get who knew the outliers.
+The penalty takes λ_L off every singular value of L, and that is half of the error of most fits. Once rank and outliers
+are known, neither weight is needed: L = U Vᵀ minimises ½Σ(M − L)² over the entries that are within 3.29σ of it, by
+alternating least squares. In every round σ is measured on all residuals, and the outliers are decided anew. A row u of
+U is held back by the penalty σ²·uᵀC⁻¹u, where C is the covariance of all rows, so that a row with too few entries left
+does not run away; V makes up for what all rows lose by it. The error of the result is, up to a few per cent, that of
+least squares with known outliers.
 
 The problem is not convex: there is no certificate, and the answer rests on the convex fit that it starts from.
 """
@@ -26,42 +26,46 @@ from rankwolf.passes.dual import AppendProducts, MultiplyDual
 from rankwolf.passes.trimmed import FEW_ENTRIES, FitTrimmed, TrimmedSums, column_steps, noise_scales
 from rankwolf.weights.noise import OUTLIER_IN_SIGMAS, Noise, freedom_of, leverages_of, sigma_and_share
 
-# The noise of a column over the usual noise: a larger ratio counts as this one.
+# The largest size of a column's noise, in units of the usual noise.
 MOST_SCALE = 10.0
-# As a share of the sum of the squared singular values: no direction counts as weaker when rows are held back.
+# A floor for squared singular values where rows are held back, as a share of the sum of all of them.
 WEAKEST_DIRECTION = 1e-11
 
 
 @dataclass(frozen=True)
 class RefitSettings:
-    """When a refit ends, and what it takes for rounding."""
+    """When a refit ends, how fast σ falls, and what counts as rounding."""
 
     most_rounds: int = 50
     settled: float = 0.02
-    """The last round moved L by less than this share of the error that the noise leaves in it anyway."""
+    """The refit ends when a round moves L by less than this share of the error that the noise leaves in it anyway."""
     exact: float = 1e-10
-    """Or the last round moved L by less than this share of its length: data without noise."""
+    """It also ends when a round moves L by less than this share of ‖L‖_F: data without noise."""
     patience: int = 6
-    """Rounds without moving less than before: single entries go in and out of the outliers for ever."""
+    """It also ends after so many rounds in which L moves no less than before: single entries may change for ever
+    between outlier and not."""
     rounding: float = 100.0
-    """σ is at least so many times the rounding of the data's root mean square."""
+    """σ is at least this many times the rounding error of the data's root mean square."""
     fall: float = 0.5
-    """In a round, σ falls at most to this share of itself, or to what ``drifts`` says if that is lower."""
+    """In a round, σ falls at most to this share of itself, or to the limit by ``drifts`` if that is lower."""
     drifts: float = 10.0
-    """So many times the root mean square by which V has moved L in the round."""
+    """The limit by ``drifts``: this many times the root mean square by which V has moved L in the round."""
     weak: float = 0.1
-    """Without noise: a last direction below this share of the one before is tried without."""
+    """For data without noise: a last singular value below this share of the one before is tried without."""
     few_entries: float = FEW_ENTRIES
     """Rows with fewer entries than this for each direction have their outliers chosen one by one."""
     power_steps: int = 3
     """Steps of the power method that looks for further directions."""
     spare: int = 4
-    """How many more directions it follows than are wanted."""
+    """How many more directions the power method follows than are wanted."""
 
 
 @dataclass(frozen=True)
 class Refitted:
-    """L as the source sees it, σ of what it leaves, the distance from which entries are outliers, and their number."""
+    """L as the source sees it, σ of the residual, the ``limit`` beyond which entries are outliers, and their number.
+
+    ``misfit_squared`` is over the entries that are no outliers. ``settled``: the refit ended because L moved no more.
+    """
 
     low_rank: LowRank
     sigma: float
@@ -83,12 +87,12 @@ def refit(
     *,
     keep_rank: bool = False,
 ) -> Refitted:
-    """Fit ``low_rank``, as the source sees it, again without shrinkage. A pass a round (two for a sparse matrix).
+    """Fit ``low_rank``, as the source sees it, again without shrinkage.
 
-    Directions that are too weak beside the noise to be worth their own error are dropped first
-    (:func:`least_strength`), unless ``keep_rank``. Where the data have no noise, nothing is too weak: there a last
-    direction far below the others is tried without, and goes if the rest matches the data as exactly and calls no more
-    outliers than the direction had numbers to match them with.
+    Directions that are weaker than their own error (:func:`least_strength`) are dropped first, unless ``keep_rank``.
+    Where the data have no noise, no direction is too weak by that rule. There a fit without a last direction that is
+    far below the others is tried, and taken if it matches the data as exactly with at most m + n more outliers, as many
+    as the direction has numbers. Cost: a pass a round (two for a sparse matrix), and two or more around them.
     """
     with source.one_blas_thread():
         run = _Refit(source, low_rank, lambda_L, settings, keep_rank)
@@ -104,16 +108,16 @@ def refit(
 
 
 def _ends_weakly(low_rank: LowRank, settings: RefitSettings) -> bool:
-    """Whether the last direction is far below the one before it."""
+    """Whether the last singular value is far below the one before it."""
     values = low_rank.s
     return values.size > 1 and float(values[-1]) < settings.weak * float(values[-2])
 
 
 def least_strength(shape: tuple[int, int]) -> float:
-    """Directions shorter than this, in norms of the noise, are better left out of an L that is not shrunk.
+    """Singular values below this, in units of the noise's norm, are better left out of an L that is not shrunk.
 
-    The optimal hard threshold for singular values (Gavish and Donoho, 2014) over the edge 1 + √β, β = m/n ≤ 1: from
-    1.155 for a square matrix to 1.414 for a very long one.
+    It is the optimal hard threshold for singular values (Gavish and Donoho, 2014) over the edge 1 + √β of the noise,
+    β = min(m, n)/max(m, n): from 1.155 for a square matrix to 1.414 for a very long one.
 
     >>> round(least_strength((500, 500)), 3)
     1.155
@@ -133,8 +137,9 @@ def extended(
 ) -> LowRank:
     """``low_rank``, as the source sees it, with further directions up to ``rank``: where a refit of more rank begins.
 
-    They are the strongest singular directions of G = clip(M − L, ±limit) beside those of L. Of a convex fit, these are
-    the ones that would enter L first if λ_L fell. By power iterations: some passes of 2n·rank operations a row.
+    They are the leading singular directions of G = clip(M − L, ±limit) that are orthogonal to those of L. For a convex
+    fit, these would enter L first if λ_L fell. By power iterations: ``power_steps`` + 2 passes of 2r + 4q operations an
+    entry, where r is the rank of L and q the number of directions that are followed.
     """
     extra = rank - low_rank.rank
     with source.one_blas_thread():
@@ -153,7 +158,10 @@ def extended(
 
 
 class _Refit:
-    """One refit: the factors, U row-aligned and V orthonormal, and σ."""
+    """One refit: the factors, U row-aligned and V orthonormal, and σ.
+
+    The present L is (U·``turn``)Vᵀ, and ``gram`` is UᵀU with very long rows shortened.
+    """
 
     def __init__(
         self, source: Source, low_rank: LowRank, lambda_L: float, settings: RefitSettings, keep_rank: bool
@@ -165,7 +173,7 @@ class _Refit:
         self.nothing = max(self.least, settings.exact * size)
         self._take(low_rank, lambda_L)
         first = self._pass(np.inf, moves=False)
-        # With fewer directions σ turns out larger, and further directions too weak.
+        # With fewer directions σ becomes larger, and then further directions may be too weak.
         while not keep_rank:
             strong = self._strong(low_rank, lambda_L, self._noise(first).sigma)
             if strong >= self.right.shape[1]:
@@ -175,7 +183,7 @@ class _Refit:
         self.sigma = self._noise(first).sigma
 
     def run(self) -> Refitted:
-        """Rounds until L does not move, and a last look at what it leaves."""
+        """Rounds until L has settled, and a last pass that counts the outliers."""
         rounds, settled = 0, self.right.shape[1] == 0
         least, stalled = np.inf, 0
         while not settled and stalled < self.settings.patience and rounds < self.settings.most_rounds:
@@ -190,41 +198,41 @@ class _Refit:
             stalled = 0 if falls or moved < 0.8 * least else stalled + 1
             least = min(least, moved)
         limit = OUTLIER_IN_SIGMAS * self.sigma
-        self.scales = np.ones_like(self.scales)  # what is called an outlier has one measure everywhere
+        self.scales = np.ones_like(self.scales)  # outliers are called by one limit in all columns
         last = self._pass(limit, moves=False)
         outliers = self.observed - last.kept
         low_rank = self.source.low_rank(self.left, self.right)
         return Refitted(low_rank, self.sigma, limit, outliers, last.squared, rounds, settled)
 
     def is_exact(self, found: Refitted) -> bool:
-        """Whether what is left is nothing beside the data."""
+        """Whether σ of the residual is no more than rounding beside the data."""
         return bool(found.sigma <= self.nothing)
 
     def _lower_sigma(self, measured: float, drift: float) -> bool:
-        """Lower σ towards what was measured, slowly while V still drifts; returns whether it has further to fall.
+        """Set σ to what was measured, or lower it towards that while V still moves; returns whether it falls on.
 
-        A limit below what the error of V makes of the residuals would let half of a row be matched exactly, and call
-        the other half outliers.
+        With a limit below the residuals that the error of V causes, half of a row would be matched exactly, and the
+        other half would be called outliers.
         """
         slowly = min(self.settings.fall * self.sigma, self.settings.drifts * drift)
         self.sigma = max(measured, slowly)
         return slowly > measured
 
     def _take(self, low_rank: LowRank, lambda_L: float) -> None:
-        """U and V of L with its singular values as they were before λ_L was taken off."""
+        """Take U and V from L, its singular values raised by λ_L, which the penalty had taken off."""
         values = low_rank.s + lambda_L
         left, right = self.source.factors(LowRank(low_rank.u, values**2, low_rank.vt))
         self.left, self.right = left, np.ascontiguousarray(right / values.astype(right.dtype))
         self.turn, self.gram = np.eye(values.size), np.diag(values**2)
 
     def _keep(self, count: int) -> None:
-        """The first directions, which are the strongest."""
+        """Keep the first ``count`` directions, which are the strongest."""
         self.left = self.source.map(partial(_first, count), self.left)
         self.right = np.ascontiguousarray(self.right[:, :count])
         self.turn, self.gram = np.eye(count), self.gram[:count, :count]
 
     def _strong(self, low_rank: LowRank, lambda_L: float, sigma: float) -> int:
-        """How many directions stand out from the noise; on the observed entries, where both are."""
+        """How many singular values stand out from the noise, both as they are on the observed entries."""
         m, n = self.source.shape
         share = self.source.observed_fraction
         edge = sigma * share**0.5 * (m**0.5 + n**0.5)
@@ -258,10 +266,10 @@ class _Refit:
         return sums
 
     def _prior(self) -> Array:
-        """σ²·m·(UᵀU)⁻¹, U being the rows that the next pass starts from.
+        """σ²·m·(UᵀU)⁻¹ for the U from which the next pass starts.
 
-        A direction far below the others, as of a rank that is too high for data without noise, counts as
-        ``WEAKEST_DIRECTION`` of them, so that the inverse is positive in floating point too.
+        ``WEAKEST_DIRECTION`` is a floor under the eigenvalues of UᵀU. It keeps the inverse positive in floating point
+        where a direction is far below the others, as when the rank is too high for data without noise.
         """
         gram = self.turn.T @ self.gram @ self.turn
         floor = WEAKEST_DIRECTION * (float(np.trace(gram)) + np.finfo(np.float64).tiny)
@@ -269,14 +277,14 @@ class _Refit:
         return np.asarray(0.5 * self.sigma**2 * self.source.shape[0] * (inverse + inverse.T))
 
     def _learn_scales(self, sums: TrimmedSums) -> None:
-        """How much larger the noise of each column is than most."""
+        """Update the sizes of the columns' noise, in units of the usual, from the entries within the limit."""
         grown = noise_scales(sums.column_squares, sums.column_counts, 1.0 / OUTLIER_IN_SIGMAS)
         self.scales = np.clip(self.scales * grown, 1.0, MOST_SCALE)
 
     def _move_columns(self, sums: TrimmedSums) -> tuple[float, float]:
-        """V at its least squares, made orthonormal again.
+        """Move V to its least squares, and make it orthonormal again.
 
-        Returned are ‖ΔU Vᵀ + U ΔVᵀ‖², how far L has moved in this round, and the root mean square of U ΔVᵀ.
+        Returns ‖ΔU Vᵀ + U ΔVᵀ‖², the square of how far L has moved in this round, and the root mean square of U ΔVᵀ.
         """
         stored = isinstance(self.source, SparseObserved)
         step = self._stored_column_steps() if stored else column_steps(sums)
@@ -288,7 +296,7 @@ class _Refit:
         return change, (of_columns / (self.source.shape[0] * self.source.shape[1])) ** 0.5
 
     def _stored_column_steps(self) -> Array:
-        """The column steps of a sparse matrix, by the rows' pass over its columns. L = Q (V Tᵀ)ᵀ with U = Q T."""
+        """ΔV for a sparse matrix, by the rows' pass over its transpose. With U = Q T, L = Q(V Tᵀ)ᵀ, and Q is fixed."""
         dtype = self.source.dtype
         basis, triangle = thin_qr(self.left)
         rows = self.right.copy()

@@ -2,8 +2,8 @@
 
 min ‖b − A[L + S]‖² over L = U·W and S on its support, by conjugate gradients from the fit, with U fixed; then over
 L = Z·V^H with V fixed; and so on, until a round hardly lowers the misfit. Where the unknowns are fewer than the
-measurements, that is what somebody gets who knew rank and support. Where they are not, least squares has many
-solutions, and conjugate gradients go to the one nearest to the fit: what the fit leaves of b is taken up, no more.
+measurements, the result is about the least-squares fit for known rank and support. Where they are not, least squares
+has many solutions, and conjugate gradients go to the one nearest to the given fit.
 
 The problem is not convex: there is no certificate, and the answer rests on the convex fit that it starts from.
 """
@@ -21,17 +21,17 @@ from rankwolf.ground.low_rank import LowRank
 
 @dataclass(frozen=True)
 class MeasuredRefitSettings:
-    """When a refit from measurements ends."""
+    """When a refit from measurements ends. A round fits the right factor with S, then the left factor with S."""
 
     most_rounds: int = 10
     steps: int = 15
-    """The most steps of conjugate gradients in a round; each is one product with A and one with A*."""
+    """The most steps of conjugate gradients for one factor; each is one product with A and one with A*."""
     accurate: float = 1e-3
-    """A round ends when its gradient is this share of what it was."""
+    """The steps for one factor end when the gradient has fallen to this share of its first length."""
     settled: float = 0.01
-    """The refit ends when a round takes less than this share off the misfit."""
+    """The refit ends when a round lowers ‖b − A[L + S]‖ by less than this share."""
     exact: float = 1e-12
-    """It also ends when the misfit is this share of ‖b‖: data without noise."""
+    """It also ends when ‖b − A[L + S]‖ is at most this share of ‖b‖: data without noise."""
 
 
 DEFAULT = MeasuredRefitSettings()
@@ -39,7 +39,7 @@ DEFAULT = MeasuredRefitSettings()
 
 @dataclass(frozen=True)
 class RefittedMeasured:
-    """The pair, ‖b − A[L + S]‖², and σ of a measurement, if there are fewer unknowns than measurements."""
+    """The pair, ‖b − A[L + S]‖², and the σ of a measurement's noise, None unless unknowns are fewer than equations."""
 
     low_rank: LowRank
     sparse: Array
@@ -55,9 +55,9 @@ def refit_measured(
     noise: float | None = None,
     settings: MeasuredRefitSettings = DEFAULT,
 ) -> RefittedMeasured:
-    """Fit the pair again. With more unknowns than measurements it ends at a misfit of ``noise``·√p.
+    """Fit the pair again without shrinkage. Where it could match b exactly, it ends at ‖b − A[L + S]‖ = ``noise``·√p.
 
-    About 30 to 100 products with A and A*; memory five matrices.
+    p is the number of measurements. Cost: about 30 to 100 products with A and A*; memory for five matrices.
     """
     support, sparse = sparse != 0, sparse.astype(data.dtype)
     rank, (m, n) = low_rank.rank, data.shape
@@ -97,7 +97,7 @@ class _LeastSquares:
         self.right = values[:, None] * low_rank.vt if self.right_is_free else low_rank.vt
 
     def solve(self, enough: float, settings: MeasuredRefitSettings) -> None:
-        """Step until the gradient or the misfit is small enough. One product with A and one with A* a step."""
+        """Step until the gradient is small, or ‖residual‖² ≤ ``enough``. One product with A and one with A* a step."""
         step = gradient = self._gradient()
         length = first = sum(inner(part, part) for part in gradient)
         for _ in range(settings.steps):
@@ -129,5 +129,5 @@ class _LeastSquares:
 
     @property
     def low_rank(self) -> LowRank:
-        """left·right, its factors orthonormal again."""
+        """left·right, as a singular value decomposition."""
         return LowRank.from_factors(self.left, self.right.T)

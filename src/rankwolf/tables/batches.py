@@ -1,8 +1,9 @@
 """Rows that arrive in batches: what a model remembers of them, and how it learns from the next ones.
 
-At the optimum L = D_λL[L + G]: the singular values of the cleaned matrix Z = L + G (outliers clipped, missing entries
-filled in), less λ_L. So the past is kept as the leading right singular vectors of the Z seen so far, n·k numbers, and a
-batch is cleaned with the present factors, stacked under them, and decomposed again. The rows themselves are forgotten.
+With G = clip(P_Ω(M − L), ±λ_S), the matrix Z = L + G is M with outliers clipped and missing entries filled in. At the
+optimum L is Z with its singular values lowered by λ_L. So of all rows seen, the model keeps the leading singular values
+and right singular vectors of Z, n·k numbers. A new batch is cleaned with them, its rows are stacked under the kept
+vectors times their values, and the SVD of the stack is what is kept next. The rows themselves are forgotten.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from rankwolf.ground.arrays import Array
 from rankwolf.passes.coefficients import fit_rows
 from rankwolf.weights.noise import Noise, noise_of_residual
 
-# How often a batch is cleaned anew with the factors that it has helped to make.
+# How often a batch is cleaned, each time but the first with the factors that the batch has helped to make.
 SWEEPS = 3
 # Directions kept beyond the rank: from them new components grow over several batches.
 SPARE_DIRECTIONS = 16
@@ -61,7 +62,10 @@ class Totals:
 
 @dataclass(frozen=True)
 class SeenRows:
-    """The past: totals, the centre, and the singular values and right vectors of the cleaned rows. Memory n·k."""
+    """What is kept of the rows so far: totals, centre, k singular values and right vectors of the cleaned rows.
+
+    Memory: n·k numbers.
+    """
 
     totals: Totals
     mean: Array
@@ -69,7 +73,7 @@ class SeenRows:
     vectors: Array
 
     def factor(self, lambda_L: float, most: int | None = None) -> Array:
-        """V with L = U Vᵀ: the vectors above λ_L, weighted by the root of what is above it."""
+        """V with L = U Vᵀ: columns √(σᵢ − λ_L)·vᵢ for the singular values σᵢ > λ_L, at most ``most`` of them."""
         keep = np.flatnonzero(self.values > lambda_L)[:most]
         return np.ascontiguousarray(self.vectors[keep].T) * np.sqrt(self.values[keep] - lambda_L)
 
@@ -80,7 +84,10 @@ Weights = Callable[[Totals], tuple[float, float]]
 def advance(
     past: SeenRows, batch: Array, weights: Weights, *, forgetting: float, center: bool, most: int | None
 ) -> SeenRows:
-    """The stream after ``batch`` (NaN = missing). Cost: a few row fits, and an SVD of (k + b) × n."""
+    """What is kept after ``batch``, b rows with NaN where entries are missing; ``most`` limits the rank.
+
+    Cost: four fits of the rows, and three SVDs of (k + b + 1) × n.
+    """
     totals = past.totals.faded(forgetting).plus(batch - past.mean)
     lambda_L, lambda_S = weights(totals)
     history = (forgetting**0.5 * past.values)[:, None] * past.vectors
@@ -93,14 +100,14 @@ def advance(
         residual = centered - fitted
         clean = fitted + np.nan_to_num(np.clip(residual, -lambda_S, lambda_S))
         shift = clean.mean(axis=0) if center else np.zeros_like(past.mean)
-        # What the move of the centre adds to the scatter of old and new rows, as in incremental PCA.
+        # One more row stands for the scatter between the old and the new centre, as in incremental PCA.
         between = (known * batch.shape[0] / (known + batch.shape[0])) ** 0.5 * shift
         values, vectors = leading_right_vectors(
             np.vstack([history, clean - shift, between]),
             int(np.count_nonzero(stream.values > lambda_L)) + SPARE_DIRECTIONS,
         )
         stream = replace(stream, values=values, vectors=vectors)
-    # The noise is what is left beside scores that are hardly shrunk.
+    # The noise is the residual of a fit with a tenth of λ_L, which hardly shrinks the scores.
     residual = centered - fit_rows(centered, right, 0.1 * lambda_L, lambda_S) @ right.T
     observed, rank = float(np.count_nonzero(~np.isnan(residual))), right.shape[1]
     found = replace(noise_of_residual(residual, rank * batch.shape[0] / max(observed, 1.0)), rank=rank)
@@ -109,7 +116,10 @@ def advance(
 
 
 def leading_right_vectors(rows: Array, count: int) -> tuple[Array, Array]:
-    """The ``count`` largest singular values and right singular vectors, by the smaller Gram matrix."""
+    """The ``count`` largest singular values and, as rows, their right singular vectors, by the smaller Gram matrix.
+
+    Those below 1e-7 of the largest are left out.
+    """
     rows = rows.astype(np.float64, copy=False)
     if rows.shape[0] <= rows.shape[1]:
         squares, left = scipy.linalg.eigh(rows @ rows.T)

@@ -16,16 +16,16 @@ from rankwolf.passes import clip_tile
 from rankwolf.result.decomposition import Decomposition
 from rankwolf.weights.noise import LIMIT_IN_SIGMAS
 
-# The centre of a refit has settled when it moves by less than this share of the error that noise leaves in it anyway,
-# σ/√m in each column. With 0.1 and 8 moves the tables of tests/test_centre.py are hardly better, and some fits take
-# five times as long: single cells go in and out of the outliers.
+# The centre of a refit has settled when it would move by at most this share of the error that noise leaves in any mean,
+# σ/√m in each column; it moves at most MOST_MOVES times. With 0.1 and 8 moves the tables of tests/test_centre.py come
+# out hardly better, and some fits take five times as long, because single cells go in and out of the outliers.
 SETTLED, MOST_MOVES = 0.5, 3
 
 
 def cleaned_mean(source: Source, low_rank: LowRank, limit: float) -> Array:
-    """The mean row of L + clip(P_Ω(M − L), ±limit): what is missing is as L has it. One pass, wherever the matrix is.
+    """The mean row of L + clip(P_Ω(M − L), ±limit), in which missing entries are those of L. Cost: one pass.
 
-    L lies as the user's matrix does.
+    ``low_rank`` has the orientation of the user's matrix.
     """
     left, right = source.factors(source.as_solver_sees(low_rank))
     clipped = partial(clip_tile, right_t=np.ascontiguousarray(right.T), limit=limit)
@@ -36,12 +36,12 @@ def cleaned_mean(source: Source, low_rank: LowRank, limit: float) -> Array:
 
 
 def refit_with_centre(fit: Decomposition, source: Source, mean: Array) -> tuple[Decomposition, Source, Array]:
-    """The refit of a ``fit`` of ``source`` less ``mean``, with the centre fitted too; the new source and centre.
+    """(refit, centred source, centre): the refit of ``fit``, which is of ``source`` less ``mean``, and a better centre.
 
-    The centre of a convex fit is known up to what λ_L cannot tell from nothing, which may be 2σ in a column, and a
-    refit takes it as it is. So L and the centre are fitted in turn: the centre becomes that of the cleaned rows of the
-    refit. A centre that makes more outliers, by more than chance, is no better one and is not taken: where columns are
-    mostly zeros, it has moved to them. Cost of a move: a pass, and a refit from nearby.
+    In a convex fit λ_L hides errors of the centre of up to 2σ in a column, and a refit alone would keep them. So L and
+    the centre are fitted in turn: the next centre is the mean of the cleaned rows of the last refit. A move that gives
+    clearly more outliers, by more than the square root of their number, is not made: where most entries of a column are
+    zero, the centre would go to them. Cost of a move: a pass, and a refit that starts nearby.
     """
     parts, table = fit.refit(), fit.source
     assert table is not None

@@ -11,10 +11,11 @@ from rankwolf.ground.frames import Frame, PandasFrame, PolarsFrame
 
 
 def dressed(model: Any, values: Array, frame: Frame | None) -> Any:
-    """``values``, one for each cell of the table, with its names.
+    """``values``, one for each cell of the table, as a table with its row and column names.
 
-    Where neither ``model.set_output(transform=...)`` nor scikit-learn's own setting says anything, what came in comes
-    out: a pandas or polars frame, a DataArray, an array. "default" asks for arrays.
+    Its type is the one that ``model.set_output(transform=...)`` or scikit-learn's global setting asks for; "default"
+    asks for arrays. Where neither is set, it is the type of the input: a pandas or polars frame, a DataArray, an array.
+    ``frame`` holds the names and type of the input, None for an array.
     """
     asked = vars(model).get("_sklearn_output_config", {}).get("transform")
     general = get_config()["transform_output"]

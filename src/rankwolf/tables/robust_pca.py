@@ -54,14 +54,14 @@ from rankwolf.weights.paper import PAPER_DELTA, paper_rule
 
 # Rows from which the spread of the residual is measured.
 NOISE_ROWS = 2000
-# A direction weaker than this, in λ_L, is what the iteration has not removed yet.
+# Without a refit, singular values of L up to this share of λ_L are dropped: the iteration has not removed them yet.
 WEAKEST = 1e-2
-# A centre is taken from a fit of this gap; and at most so many fits are made for one.
+# The gap of the first fit, from which only the centre is taken; and how many fits are made at most until it settles.
 ROUGH_TOL, MOST_CENTRES = 1e-2, 3
 
 
 class NotConverged(RankwolfWarning, ConvergenceWarning):  # type: ignore[misc]
-    """A fit that met a limit: a warning of this package's, and of scikit-learn's, for whoever listens to either."""
+    """A fit ended at a limit. It is also scikit-learn's ConvergenceWarning, so that filters for either class work."""
 
 
 class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -85,10 +85,10 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         the spectral norm of noise, √rows + √columns.
     center : bool
         Subtract a robust centre, the mean of the rows after outliers are clipped and missing entries filled in. Costs
-        a second fit, sometimes a third, and a second or third refit. In a sparse matrix it is subtracted from
-        the stored entries.
+        a second fit, sometimes a third, and up to three more refits. In a sparse matrix it is subtracted from the
+        stored entries.
     implicit : {"missing", "zeros"}
-        What the entries that a scipy.sparse matrix does not store are: not observed (ratings; the default), or zeros
+        What it means that a scipy.sparse matrix does not store an entry: it was not observed (ratings), or it is zero
         (counts; with ``center=False``).
     columns : {"all", "numeric"} or list of names
         Which columns of a data frame; with ``"all"`` one of dates or words is an error that names it, ``"numeric"``
@@ -100,7 +100,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         (:meth:`rankwolf.Decomposition.refit`): smaller errors, ``outliers_`` with one in a thousand entries of pure
         noise instead of one in twenty. False: L and S are the certified optimum of the convex problem.
     forgetting : float
-        What earlier rows count beside those of a new :meth:`partial_fit`: 1 as much, 0.9 a tenth less with each call.
+        The weight of earlier rows is multiplied by this at each :meth:`partial_fit`: 1 forgets nothing, at 0.9 they
+        count a tenth less with each call.
     random_state : int, RandomState or None
         Start of the singular-vector computations.
     n_threads : int, optional
@@ -113,17 +114,18 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     singular_values_ : array
         Of L (of all rows seen, after ``partial_fit``).
     explained_variance_ : array
-        The variance of the scores along each component, singular_values_²/(rows − 1), before any shrinkage.
+        The variance of the scores along each component, s²/(rows − 1), where s is the singular value without shrinkage:
+        ``singular_values_`` after a refit, ``singular_values_`` + λ_L otherwise.
     explained_variance_ratio_ : array
-        The same as a share of the variance of the table without its outliers: all components that were found and the
-        noise, whether ``n_components`` cut anything off or not.
+        The same as a share of the variance of the table without its outliers. That variance has all components that
+        were found and the noise in it, whether or not ``n_components`` cut some off.
     mean_ : array (n_features,)
         The robust centre; zeros without centering.
     low_rank_ : LowRank
         L, without the centre, for the rows of the last ``fit`` or ``partial_fit``.
     outliers_ : scipy.sparse.csr_array
-        For the same rows, what is further than 3.29·``noise_scale_`` from L; without ``refit`` S, the part of X − L
-        beyond λ_S.
+        X − mean − L for the same rows, where it is beyond ±3.29·``noise_scale_``, else 0. Without ``refit`` it is S, by
+        how much X − mean − L exceeds ±λ_S.
     n_components_, n_features_in_, n_samples_seen_, n_iter_ : int
     gap_, relative_gap_ : float
         Distance of the last ``fit`` from the optimum, certified; before a refit, and before ``n_components`` cut
@@ -218,21 +220,24 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     @property
     def _shrinkage(self) -> float:
-        """What the singular values of L were shrunk by."""
+        """By how much the convex problem shrank the singular values of L: λ_L, or 0 after a refit."""
         return 0.0 if self.refit else self.lambdas_[0]
 
     def _outliers(self, table: Source) -> Any:
-        """S beside ``low_rank_``; ``table`` is without the centre."""
+        """S = T(M − ``low_rank_``) as a CSR array, M being ``table``, from which the centre is subtracted already.
+
+        T keeps what is beyond 3.29σ after a refit, and soft-thresholds at λ_S otherwise.
+        """
         if self.refit:
             return sparse_part(table, self.low_rank_, OUTLIER_IN_SIGMAS * self.noise_scale_, shrinks=False)
         return sparse_part(table, self.low_rank_, self.lambdas_[1])
 
     def _decompose(self, source: Source) -> tuple[Decomposition, Source]:
-        """The fit, and the source less the centre, which moves from the median to the mean of the cleaned rows.
+        """(fit, centred source). Sets ``mean_``, which moves from the medians to the mean of the cleaned rows.
 
-        The medians of the columns are not the centre of L: what lies between shows as a component of its own, along
-        the vector of ones. So the centre of a rough fit's cleaned rows, L + clip(M − L), is taken for the next, until
-        it moves by less than λ_L could tell from nothing.
+        The medians of the columns are not the centre of L, and the difference would be a component of its own, with
+        equal scores for all rows. So the first fit is a rough one, and the centre of the next is the mean of its
+        cleaned rows, L + clip(M − L), until √m·‖shift‖ < λ_L/2: a smaller shift is not seen beside λ_L.
         """
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         lambdas, bound = self.lambdas, np.inf
@@ -265,9 +270,10 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from a batch of rows and forget the rows: memory does not grow with the number of batches.
 
-        The first batch is fitted as :meth:`fit` does (or continues a fit); what it cannot tell from noise is learnt
-        more slowly later, so give it a hundred rows or more. Each later batch costs a few row fits and an SVD of
-        (components + batch) × features. A sparse batch is made dense, NaN where nothing is stored.
+        The first call is :meth:`fit`; after a fit, X is learnt in addition to the rows of that fit. Components that the
+        first batch cannot tell from noise are learnt only slowly later, so give it a hundred rows or more. A later
+        batch costs a few fits of its rows and a few SVDs of (components + batch) × features. A sparse batch is made
+        dense, with NaN where nothing is stored.
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(X)
@@ -304,7 +310,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     @property
     def _scorer(self) -> Scorer:
-        """The components as they are now, for scoring rows."""
+        """A :class:`Scorer` with the present components, noise and weights."""
         return Scorer(
             self.components_,
             self.singular_values_,
@@ -317,7 +323,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         )
 
     def inverse_transform(self, X: Any) -> Array:
-        """Rows that have these scores: the low-rank part and the centre."""
+        """The rows that have the scores X: X·``components_`` + ``mean_``."""
         check_is_fitted(self)
         scores = np.asarray(X, self.components_.dtype)
         if scores.ndim != 2 or scores.shape[1] != self.n_components_:
@@ -342,8 +348,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """How far each entry is from the low-rank part, in standard deviations of the noise; NaN where missing.
 
         Of Gaussian noise one entry in a thousand is beyond ±3.29, which is what ``outliers_`` and :meth:`impute` call
-        an outlier. Like :meth:`impute` and :meth:`score`, this makes a table of the size of X, also of a sparse matrix;
-        of a table, one with its index and columns.
+        an outlier. Like :meth:`impute` and :meth:`score`, this makes a dense table of the size of X, even of a sparse
+        matrix. A table comes back as a table, with its index and columns.
         """
         cells, frame = self._cells(X)
         return dressed(self, cells, frame)
@@ -363,7 +369,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return plots.outliers(cells, ax, threshold=OUTLIER_IN_SIGMAS, frame=frame)
 
     def score_samples(self, X: Any) -> Array:
-        """How ordinary each row is: minus the mean Huber loss of its :meth:`score_cells`; low for an outlier."""
+        """How ordinary each row is: minus the mean Huber loss (limit 2) of its :meth:`score_cells`."""
         cells = np.abs(self._cells(X)[0])
         loss = np.where(cells <= 2.0, 0.5 * cells * cells, 2.0 * cells - 2.0)
         seen = ~np.isnan(cells)
@@ -374,8 +380,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def score(self, X: Any, y: Any = None) -> float:
         """How well entries are predicted from the others in their row: 1 − Σ|x − fit| / Σ|x − centre|.
 
-        A fifth of the entries is hidden at a time, so more components are not better by themselves, and
-        ``GridSearchCV`` can choose ``delta`` or ``n_components``.
+        Each fifth of the entries is hidden in turn and predicted from the rest, so a larger number of components does
+        not win by itself, and ``GridSearchCV`` can choose ``delta`` or ``n_components``.
         """
         check_is_fitted(self)
         source = self._opened(X, reset=False)
@@ -396,7 +402,10 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return tags
 
     def _opened(self, X: Any, *, reset: bool) -> Source:
-        """X as a source; scikit-learn has checked it and compared its columns with those of the fit, or keeps them."""
+        """X as a source, checked by scikit-learn, which also compares its columns with those of the fit.
+
+        With ``reset`` it remembers the columns of X as those of the fit.
+        """
         threads = check_threads(self.n_threads, "RobustPCA")
         X, frame = with_names(tensor_on_cpu(X, "RobustPCA"), self.columns, "RobustPCA")
         if not isinstance(X, list | tuple) and stays_where_it_is(X):
@@ -422,7 +431,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return source
 
     def _weights(self, totals: Totals) -> tuple[float, float]:
-        """λ_L and λ_S for all rows of a stream, by the rule that a fit of them all would use."""
+        """(λ_L, λ_S) for the rows that ``totals`` counts, by the rule that a fit of all of them would use."""
         n = self.n_features_in_
         if self.lambdas is not None:
             growth = (totals.rows**0.5 + n**0.5) / (self._first_rows**0.5 + n**0.5)
@@ -435,7 +444,10 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return paper_rule(delta, totals.squares**0.5, fraction, max(totals.rows, n))
 
     def _set_components(self, values: Array, vectors: Array, sigma: float, rows: float) -> None:
-        """The components that ``n_components`` keeps of these, and what they explain beside noise of size ``sigma``."""
+        """Set the attributes about components: those that ``n_components`` keeps, and the variance that they explain.
+
+        ``values`` are the singular values of L for ``rows`` rows, ``sigma`` is the noise beside L.
+        """
         explained = variances(values + self._shrinkage, rows)
         total = total_variance(explained, sigma, self.n_features_in_)
         shares = explained / total if total > 0.0 else explained
@@ -444,9 +456,9 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.explained_variance_, self.explained_variance_ratio_ = explained[:count], shares[:count]
 
     def _noise_of_residual(self, low_rank: LowRank, table: Source) -> Noise:
-        """σ of M − L over rows spread evenly, L's singular values taken without their shrinkage.
+        """The noise in M − L, from at most NOISE_ROWS rows, evenly spaced; the shrinkage of L is undone first.
 
-        Of a dense table also how the noise is spread over rows and columns, which a stream goes on with.
+        For a dense table this includes how the noise differs between rows and columns, which :meth:`partial_fit` needs.
         """
         rows, (m, n) = table.spread_rows(NOISE_ROWS), table.user_shape
         plain = LowRank(low_rank.u[rows], low_rank.s + self._shrinkage, low_rank.vt)

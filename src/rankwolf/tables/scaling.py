@@ -14,7 +14,7 @@ from rankwolf.files.part_wise import Part
 from rankwolf.files.writing import RowSliceable
 from rankwolf.ground.arrays import Array
 
-# Columns that are looked at together, with the copies that medians take.
+# The most bytes that the columns whose medians are found together may take, with the copies that medians need.
 BLOCK_BYTES = 2**29
 
 
@@ -36,7 +36,10 @@ class Scaling:
 
     @classmethod
     def of(cls, source: Source, max_memory: int | None = None) -> Scaling:
-        """From the columns of a source, NaN left out, within ``max_memory`` where the matrix is not in memory."""
+        """The scaling by medians and robust spreads of the columns of ``source``; missing entries do not count.
+
+        ``max_memory`` in bytes holds where the matrix is not in memory.
+        """
         most_bytes = BLOCK_BYTES
         if not source.in_memory:
             most_bytes = min(MemoryShares.of(max_memory, 0, 8, 1).reading, BLOCK_BYTES)
@@ -49,15 +52,15 @@ class Scaling:
         return centred(source, self.centre, self.scale)
 
     def restored(self, part: RowSliceable) -> RowSliceable:
-        """Rows of a matrix that is like the data (L), back in its units: x·scale + centre."""
+        """The low-rank part in the units of the data: x·scale + centre, computed as rows are read."""
         return part if self.scale is None else _InOldUnits(part, self.scale, self.centre)
 
     def stretched(self, part: RowSliceable) -> RowSliceable:
-        """Rows of a difference (S), back in its units: x·scale."""
+        """The sparse part, a difference, in the units of the data: x·scale, computed as rows are read."""
         return part if self.scale is None else _InOldUnits(part, self.scale, None)
 
     def stretched_parts(self, parts: Iterable[Part]) -> Iterator[Part]:
-        """Blocks of a difference (S), back in its units: x·scale."""
+        """Blocks of the sparse part in the units of the data: x·scale."""
         for rows, columns, block in parts:
             yield (
                 rows,
@@ -73,7 +76,7 @@ class Scaling:
 
 
 class _InOldUnits:
-    """Rows of a part, times the scale, plus the centre."""
+    """A part of the matrix whose rows, when read, are multiplied by the scale and moved by the centre, if any."""
 
     def __init__(self, part: RowSliceable, scale: Array, centre: Array | None) -> None:
         self._part, self._scale, self._centre = part, scale, centre

@@ -1,4 +1,4 @@
-"""What fitted components say about a row: its scores, the row that has these scores, how far its entries are from it.
+"""What fitted components say about a row: its scores, its fit (the row with these scores), its distance from the fit.
 
 The estimator (:mod:`rankwolf.tables.robust_pca`) finds the components and checks what it is given; here rows are
 measured against them, those of the fit and new ones alike.
@@ -19,16 +19,16 @@ from rankwolf.passes.coefficients import fit_rows
 from rankwolf.passes.trimmed import FEW_ENTRIES, trimmed_scores
 from rankwolf.weights.noise import LIMIT_IN_SIGMAS, OUTLIER_IN_SIGMAS
 
-# Parts of the entries that are hidden one after the other, to be predicted from the others.
+# The entries are divided into so many parts; each is hidden once, and predicted from the others.
 FOLDS = 5
 
 
 @dataclass(frozen=True)
 class Scorer:
-    """Components (k × n, orthonormal rows) about a mean, the spread of their scores, and the noise beside them.
+    """Components (k × n, orthonormal rows), the mean that is subtracted first, and the noise ``sigma`` beside them.
 
-    ``values`` are the singular values of L over ``rows`` rows, ``shrinkage`` what they lack. ``convex``: L is the
-    optimum of the convex problem with weights ``lambdas``, not a refit.
+    ``values`` are the singular values of L, which has ``rows`` rows; ``shrinkage`` is added to undo their shrinkage.
+    ``convex``: L is the optimum of the convex problem with weights ``lambdas``, not a refit.
     """
 
     components: Array
@@ -41,11 +41,12 @@ class Scorer:
     convex: bool
 
     def scores(self, source: Source) -> Array:
-        """The scores of each row, one for each component, by the robust row-local step.
+        """The scores (rows, k) of each row, by the robust row-local step (:mod:`rankwolf.passes.coefficients`).
 
-        In the convex problem the weight λ_L, beside the factor V√s, draws scores to zero. After a refit the weight is
-        σ², beside V times the standard deviations of the scores. Where a row then has few entries for each component,
-        an outlier could draw the row to itself, and outliers are chosen one by one, as the refit does.
+        In the convex problem the factor is V√s, and its weight λ_L draws scores to zero. After a refit the factor is V
+        times the standard deviations of the scores, and its weight is σ². Where the table then has fewer than 20
+        columns for each component, a single outlier could draw the fit of its row to itself: there outliers are found
+        one by one, as the refit finds them.
         """
         return self._by_blocks(self._convex_scores if self.convex else self._plain_scores, source)
 
@@ -55,17 +56,17 @@ class Scorer:
         return rows
 
     def in_sigmas(self, data: Array, source: Source) -> Array:
-        """(data − fit)/σ, ``data`` the rows of ``source``. What is within rounding of the fit is no outlier.
+        """(data − fit)/σ, where ``data`` are the rows of ``source``. σ is not below the rounding of the data.
 
-        The fit is without shrinkage, also that of the convex problem, as it was when σ was measured: what λ_L takes off
-        L would look like outliers.
+        The fit is without shrinkage, even for the convex problem, because σ was measured so: what λ_L takes off L would
+        look like outliers.
         """
         fitted = self.with_scores(self._by_blocks(self._plain_scores, source))
         rounding = 100.0 * np.finfo(data.dtype).eps * max(float(np.nanmax(np.abs(data), initial=0.0)), 1e-300)
         return np.asarray((data - fitted) / data.dtype.type(max(self.sigma, rounding)))
 
     def predicted_share(self, data: Array) -> float:
-        """1 − Σ|x − fit| / Σ|x − mean| over entries that are hidden while their row is scored, a fifth at a time."""
+        """1 − Σ|x − fit| / Σ|x − mean|; each entry x is hidden while its row is fitted, a fifth of them at a time."""
         fold = np.random.default_rng(0).integers(FOLDS, size=data.shape)
         missed = 0.0
         for hidden in (fold == k for k in range(FOLDS)):

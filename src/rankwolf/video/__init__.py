@@ -1,19 +1,20 @@
 """Frames to matrix and back: reading, separating, writing and scoring of video, image folders and arrays of frames.
 
-Solving is the affair of :mod:`rankwolf.api`, and options and messages are that of :mod:`rankwolf.cli`: nothing here
-prints.
+Solving is done by :mod:`rankwolf.api`; options and messages are in :mod:`rankwolf.cli`: nothing here prints.
 
-For other people's code: :class:`Separator`, which separates a stream frame by frame, its ``LiveSettings``, and
-``MaskRule``, how a mask is made.
+Public are :class:`Separator`, which separates a stream frame by frame, its ``LiveSettings``, and ``MaskRule``, how a
+mask is made.
 
-One file per noun: ``reading`` (where frames come from), ``stream`` (frames that come one by one), ``picture`` (a
-frame as a row of the matrix), ``store`` (the matrix, in memory or on disk), ``noise`` (weights from the data),
-``mask`` (what moves), which is made of ``consensus`` (samples of each pixel's background), ``absorbed`` (objects that
-stay), ``light`` (a change that is only another light) and ``tidy`` (from pixels to objects), ``side_by_side``
-(threads), ``drawing`` (a separated frame as pictures), ``writing`` (where they go), ``separation`` (all of it in
-order), ``residual`` (what L leaves over, in a sample), ``summary`` (what it came to), ``model`` (frames that a saved
-result has not seen), ``live`` (a model that keeps learning), ``scoring`` (against known masks), ``scene`` (a video
-with known truth).
+One file per noun:
+
+- frames in: ``reading`` (files and folders), ``stream`` (frames that come one by one), ``scene`` (a rendered video with
+  known truth), ``picture`` (a frame as a row of the matrix), ``store`` (the matrix, in memory or on disk);
+- the background: ``noise`` (weights from the data), ``residual`` (M − L in a sample), ``model`` (new frames by a saved
+  result), ``live`` (a model that keeps learning);
+- the mask: ``mask`` (all of it), ``consensus`` (samples of each pixel's background), ``absorbed`` (objects that stay),
+  ``light`` (a change that is only another light), ``tidy`` (from pixels to objects), ``scoring`` (against known masks);
+- pictures out: ``drawing`` (a separated frame as pictures), ``writing`` (videos and image files);
+- the whole: ``separation`` (all steps in order), ``summary`` (its results as a dictionary), ``side_by_side`` (threads).
 """
 
 from __future__ import annotations

@@ -6,12 +6,13 @@ median over time, in which each frame counts by how quiet it was near the pixel.
 scenery, in one piece that is neither tiny nor large, and not merely because the light is another one
 (:mod:`rankwolf.video.light`), an object was absorbed.
 
-What decides, and its limits. *Half of the time*: what is there for longer is the scenery, and its absence is then the
-object. *The size*: pieces below half a per cent of the picture would often be errors of L, pieces above a quarter a
-camera that moved. *The lamps*: where they are switched so often that no light is there for most of the time, there is
-no scenery (``coherent``), and what stays long enough is background. Where an object stands in the spot of a lamp that
-is on, both are one piece; the lit floor is taken out of it where its detail is strong enough to be recognised. *The
-light*: a lamp that lights a surface without any texture, with a sharp border, cannot be told from an object.
+The limits of this. *Half of the time*: an object that is there for longer is the scenery, and its absence is then taken
+for an object. *The size*: pieces below half a per cent of the picture would often be errors of L, and pieces above a
+quarter a camera that moved. *The lamps*: where they are switched so often that no light is there for most of the time,
+there is no scenery (``coherent``), and what stays long enough is background. Where an object stands in the spot of a
+lamp that is on, both are one piece; the lit floor is taken out of the piece where its detail is strong enough to be
+recognised. *The light*: a lamp that lights a surface without texture, with a sharp border, cannot be told from an
+object.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from rankwolf.video.light import LightTest
 from rankwolf.video.side_by_side import for_bands, for_each
 from rankwolf.video.tidy import Runs, dilate, drop_small, majority
 
-# About how many pixels, spread evenly, are looked at: for the gain of a frame, and to find the still most like a part.
+# About how many pixels, evenly spaced, are looked at to measure the gain of a frame, and to compare stills.
 MEASURED, COMPARED = 20000, 1000
 
 
@@ -40,19 +41,20 @@ class AbsorbedRule:
     level: float = 20.0
     """L differs from the scenery where the difference is above this plus ``activity_factor`` times the activity."""
     activity_factor: float = 3.0
-    """The activity is the lower quartile over time of |M − L|, smoothed: how far L is off where nothing is."""
+    """The activity is the lower quartile over time of |M − L|, smoothed: the error of L where there is no object."""
     least_area: float = 0.005
     most_area: float = 0.25
     """An absorbed object covers between these shares of the picture."""
     quiet: float = 2.0
     quiet_power: float = 3.0
-    """A frame counts (quiet + local activity)^(−quiet_power) in the median: frames without objects nearby decide."""
+    """The weight of a frame in the median is (quiet + local activity)^(−quiet_power), so that frames without objects
+    nearby decide. The local activity is the frame's |M − L|, averaged over a square."""
     hides: float = 0.25
-    """What stands before waves hides them, and that must not count as quiet. So an activity below the usual one counts
-    as the usual one: the lower quartile over time, after hollows up to this share of the picture's longer side wide
-    were filled to the level around them."""
+    """An object that stands before waves hides them, and its place must not count as quiet. So the local activity is
+    raised to the usual one, its lower quartile over time, in which hollows are filled to the level around them if they
+    are at most this share of the picture's longer side wide."""
     stills: int = 12
-    """How many frames' L are kept, to see what a part of the picture looked like when it was as in the scenery."""
+    """Of how many frames L is kept, to see what a part of the picture looked like when no object was in it."""
     coherence: float = 0.975
     """One of the stills must agree with the scenery in this share of the picture. Where lamps are switched, a median
     takes one lamp's light here and another's there, and such a patchwork is no scenery to compare with."""
@@ -87,7 +89,7 @@ class Scenery:
     ) -> Scenery:
         """The scenery of ``count`` frames; ``look(n)`` gives (M − L, L) of the n-th, each (height, width, channels).
 
-        Memory: 2·channels + 2 bytes a pixel and frame.
+        Memory: (2·channels + 2)·count bytes a pixel.
         """
         first = look(0)[1]
         shape = first.shape
@@ -134,7 +136,7 @@ class Scenery:
         return cls(rule, picture, reference, measurable, still.level, stills)
 
     def gain(self, low_rank: Array) -> Array:
-        """The median of L/reference for each channel: how much brighter a frame's light is; from 0.3 to 3."""
+        """How much brighter than the reference a frame is: the median of L/reference by channel, from 0.3 to 3."""
         where, reference = self._measured
         now = low_rank.reshape(-1, low_rank.shape[-1])[where].astype(np.float32)
         return np.clip(np.median(now / reference, axis=0), 0.3, 3.0).astype(np.float32)
@@ -147,7 +149,7 @@ class Scenery:
         return where, np.maximum(self.reference.reshape(-1, self.reference.shape[-1])[where], 1.0)
 
     def absorbed(self, low_rank: Array, gain: Array) -> Array | None:
-        """Where an object is in a frame's L, which has this gain: (height, width), with a margin; None for nowhere."""
+        """Where absorbed objects are in a frame's L, with a margin: bool, (height, width); None if there are none."""
         rule = self.rule
         differs = np.empty(low_rank.shape[:2], np.bool_)
         mark_differences(low_rank, self.picture, gain, self.level, differs)
@@ -184,7 +186,10 @@ class Scenery:
         return still.astype(np.float32)
 
     def shadows(self, where: Array, observed: Array, scenery: Array) -> Array:
-        """For each pixel in ``where``: whether it is the scenery under a little less or more light."""
+        """For each pixel that is True in ``where``: whether it is the scenery under a little less or more light.
+
+        ``observed`` is near f·``scenery`` for one factor f in ``rule.shadow``, within ``rule.shadow_distance``.
+        """
         one, two = observed[where], scenery[where]
         factor = (one * two).sum(axis=-1) / np.maximum((two * two).sum(axis=-1), 1.0)
         distance = np.linalg.norm(one - factor[:, None] * two, axis=-1)

@@ -2,20 +2,20 @@
 
 Waves, leaves and spray differ from L by more than any noise, but they do so all the time and in their own colours. So
 each pixel keeps samples of its residual from frames that are spread over the whole video, and borrows those of
-neighbours, because what moves there moves here too. A residual that lies within a radius of only a few of them is
-strange. In sensor noise alone a few are always near, so the number that is needed follows from the noise.
+neighbours, because what moves there moves here too. A residual that has fewer than a certain number of these samples
+within a radius is strange. In strong sensor noise a few samples are always near, so that number grows with the noise.
 
-**Cleaning.** The samples contain the objects as well, which must not vouch for each other. A sample is an object's if
-it lies far from the median of the pixel's samples, and residuals like it came in too few *separate visits*: an object
-that stands still for a hundred frames comes once, a wave comes again and again. How many visits are enough depends on
-whether the pixel *flickers*: where what is unusual is gone in the next frame, the background itself moves, and few are
-enough; where it stays for a while, things pass by, and many are needed. Branches in the wind are slower than that, but
-they are *restless*: even in the quietest quarter of the frames something nearby is unusual, while a road is empty then.
-There some visits are enough. The samples of one frame that look like objects are then tidied like a mask, so that only
-coherent pieces are dropped.
+**Cleaning.** The samples contain objects as well, and an object must not make itself background. A sample is taken for
+an object's if it lies far from the median of the pixel's samples, and if residuals like it came in too few *separate
+visits*: an object that stands still for a hundred frames comes once, a wave comes again and again. How many visits are
+enough depends on whether the pixel *flickers*. Where an unusual residual is gone in the next frame, the background
+itself moves, and few visits are enough; where it stays for a while, things pass by, and many are needed. Branches in
+the wind are slower than that, but they are *restless*: even in the quietest quarter of the frames something nearby is
+unusual, while a road is empty then. There a middle number is enough. The samples of one frame that look like objects
+are then tidied like a mask, so that only coherent pieces are dropped.
 
 Cost: n samples take 2·n·channels bytes a pixel. A pixel of the background takes about as many comparisons as matches
-are needed, one of an object up to 3·n.
+are needed, a pixel of an object up to 3·n.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ConsensusRule:
     """How samples are taken, cleaned and compared. Distances are Euclidean over three channels, in gray levels.
 
     With c channels they are multiplied by √(c/3): a change of the light moves all channels alike. ``reach`` and
-    ``smooth`` are for a picture of 320 × 240, and grow with the square root of its area; ``margin`` does not.
+    ``smooth`` are in pixels of a picture of 320 × 240, and grow with the square root of its area; ``margin`` does not.
     """
 
     samples: int = 60
@@ -56,12 +56,12 @@ class ConsensusRule:
     matches: int = 3
     """How many samples must be like a pixel's residual for it to be background."""
     sensitivity: float = 1.5
-    """In strong noise more are needed: as many as noise alone would bring within the radius of a residual that lies at
-    this many radii from the mean."""
+    """In strong noise more matches are needed: as many samples as noise alone would bring within the radius of a
+    residual that lies this many radii from their mean."""
     cleaning: int = 2
     """Rounds of cleaning."""
     near: float = 12.0
-    """The radius in cleaning; a sample within it of the median needs no support."""
+    """The radius within which residuals are alike in cleaning; a sample that is so near the median is always kept."""
     near_in_sigmas: float = 2.5
     """``near`` is at least this many standard deviations of all residuals (of one channel, times √3)."""
     few_visits: int = 3
@@ -70,31 +70,32 @@ class ConsensusRule:
     """How many separate visits are enough where the background flickers, where it is restless, and elsewhere; each
     round after the first asks for one more where it flickers."""
     flicker: tuple[float, float] = (0.2, 0.35)
-    """While the flicker grows from the first to the second, the visits that are needed fall from many to few."""
+    """As the flicker grows from the first to the second number, the visits that are needed fall from many to few."""
     restless: tuple[float, float] = (0.05, 0.15)
-    """The same from many to some, for the share of unusual pixels nearby in quiet moments, when nothing passes by."""
+    """As the restlessness grows from the first to the second number, they fall from many to some. Restlessness is the
+    share of unusual pixels nearby in quiet moments, when nothing passes by."""
     quiet: float = 0.25
     """Quiet moments: this quantile over time of the share of unusual pixels nearby."""
     patience: int = 1
-    """A visit goes on over up to this many samples that are not alike."""
+    """A visit is not ended by up to this many samples in a row that are not alike."""
     smooth: float = 9.0
     """The side of the square over which flicker and restlessness are measured; at least 5 pixels."""
     margin: int = 5
     """The side of the square by which objects are widened before their samples are dropped."""
     least_samples: int = 6
-    """A pixel that would keep fewer gets back those that are nearest to L."""
+    """A pixel that would keep fewer samples gets back those that are nearest to L."""
 
     def square(self, distance: float, channels: int) -> int:
-        """distance²·channels/3, rounded down: what squared distances are compared with."""
+        """distance²·channels/3, rounded down: the limit for squared distances over ``channels`` channels."""
         return int(distance * distance * channels / 3.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """What each pixel's background has looked like: ``values`` (n, channels, height, width), int16.
+    """Samples of each pixel's residual while it was background: ``values`` (n, channels, height, width), int16.
 
-    ``offsets[j, k]`` (borrowed, n, 2) is the way, down and right, to the neighbour whose sample k a pixel borrows;
-    ``least`` (height, width) says how many matches make a pixel background.
+    ``offsets`` (borrowed, n, 2): ``offsets[j, k]`` leads, down and right, to the neighbour whose sample k a pixel
+    borrows. ``least`` (height, width) says how many matches make a pixel background.
     """
 
     rule: ConsensusRule
@@ -116,9 +117,9 @@ class Samples:
     ) -> Samples:
         """Samples from ``count`` frames; ``look(n)`` gives the residual of the n-th, int16, (height, width, channels).
 
-        ``look_after(n)`` gives that of the frame beside it in the video, usually the next one. Both have NO_SAMPLE
-        added where a pixel does not count. ``noise`` is that of the camera; ``vote`` and ``least_area`` are those of
-        the mask.
+        ``look_after(n)`` gives that of a frame beside it in the video, usually the next one. Both have NO_SAMPLE
+        added where a pixel does not count. ``noise`` is σ of the camera; ``vote`` and ``least_area`` are those of the
+        mask.
         """
         first = look(0)
         height, width, channels = first.shape
@@ -134,20 +135,23 @@ class Samples:
         if rule.cleaning:
             _clean(rule, values, offsets, look_after, vote, least_area, n_threads)
         least = _matches_needed(rule, values, noise)
-        # In random order, so that the first few that are compared come from all over the video; as pictures, since
-        # neighbours are searched one after the other, and compare themselves with neighbours.
+        # Samples in random order, so that the first few that are compared come from all over the video. Pixels of one
+        # sample side by side, because neighbouring pixels are compared one after the other.
         planes = np.ascontiguousarray(values[:, :, rng.permutation(count)].transpose(2, 3, 0, 1))
         return cls(rule, planes, offsets, least)
 
     def strangers(self, residual: Array) -> Array:
-        """Where a frame's residual (height, width, channels), int16, is unlike the background; (height, width)."""
+        """Where a frame's residual (height, width, channels), int16, has too few matches: bool, (height, width)."""
         strange = np.empty(residual.shape[:2], np.bool_)
         mark_strangers(residual, self.values, self.offsets, self.known, self._square, self.least, strange)
         return strange
 
     @computed_once
     def known(self) -> Array:
-        """What is near a sample that a pixel has or borrows: bits, (channels, height, width), see ``add_known``."""
+        """Bits (channels, height, width), set for all values near a sample that a pixel has or borrows: ``add_known``.
+
+        A residual whose bits are not set has no match, and needs no look at all the samples.
+        """
         known = np.zeros(self.values.shape[1:], np.uint64)
         everywhere = np.ones(known.shape[1:], np.bool_)
         for slot, sample in enumerate(self.values):
@@ -157,7 +161,7 @@ class Samples:
     def replace(self, slots: Array, where: Array, residual: Array) -> None:
         """Overwrite the samples in these slots, at the pixels ``where``, by a frame's residual, int16.
 
-        What was known of the old samples stays known.
+        The bits of the old samples stay set in ``known``, which costs comparisons but changes no mask.
         """
         sample = np.ascontiguousarray(np.moveaxis(residual, -1, 0))
         for slot in slots:
@@ -165,7 +169,7 @@ class Samples:
             self._add_known(slot, sample, where, self.known)
 
     def _add_known(self, slot: int, sample: Array, where: Array, known: Array) -> None:
-        """Add a sample to what its pixels know, and to what the pixels know that borrow from them."""
+        """Set the bits of a sample in ``known``, at its pixels and at those that borrow from them."""
         for offset in (np.zeros(2, self.offsets.dtype), *self.offsets[:, slot]):
             add_known(sample, where, offset, self._square, known)
 
@@ -189,8 +193,8 @@ class Samples:
 def _matches_needed(rule: ConsensusRule, values: Array, noise: float) -> Array:
     """How many matches make a pixel background, (height, width): max(matches, N·P(‖noise − d‖ ≤ r)).
 
-    N is the number of a pixel's samples with the borrowed ones. Were they Gaussian noise alone, so many of them would
-    lie within r, the radius, of a residual at distance ‖d‖ = sensitivity·r from their mean.
+    N is the number of a pixel's samples with the borrowed ones. If they were Gaussian noise alone, N·P of them would
+    lie within the radius r of a residual at the distance ‖d‖ = sensitivity·r from their mean.
     """
     height, width, _, channels = values.shape
     radius = rule.radius * (channels / 3.0) ** 0.5
@@ -209,7 +213,7 @@ def _clean(
     least_area: float,
     n_threads: int,
 ) -> None:
-    """Mark the samples of objects with NO_SAMPLE, in place."""
+    """Add NO_SAMPLE, in place, to the samples that belong to objects."""
     height, width, count, channels = values.shape
     sigma = float(np.median(np.abs(values[::3, ::3][values[::3, ::3, :, 0] <= COUNTS]))) / MEDIAN_OF_NORMAL
     near = max(rule.near, rule.near_in_sigmas * sigma * 3.0**0.5)
@@ -252,7 +256,10 @@ def _clean(
 
 
 def _give_back(values: Array, least: int) -> None:
-    """Where a pixel has fewer samples than ``least``, let its smallest residuals count again; unobserved ones are 0."""
+    """Where a pixel has fewer than ``least`` samples, take NO_SAMPLE off its smallest residuals again.
+
+    Residuals that were not observed come back as 0.
+    """
     few = np.count_nonzero(values[..., 0] <= COUNTS, axis=2) < least
     if few.any():
         kept = values[few]
@@ -282,9 +289,10 @@ def _restlessness(
 ) -> tuple[Array, Array]:
     """(flicker, restlessness) of the background, each (height, width), measured over a square around each pixel.
 
-    Flicker: P(usual in the next frame | unusual in this one) / P(usual). It is 1 if frames do not depend on each other
-    and 0 if what is unusual stays, or where next to nothing was unusual. Restlessness: the share of unusual pixels in
-    quiet moments, a quantile over time. It is 0 where things pass by, however many, as long as there are pauses.
+    A residual is unusual if it is far from the median ``usual``. Flicker: P(usual in the next frame | unusual in this
+    one) / P(usual). It is 1 if frames do not depend on each other, and 0 if what is unusual stays, or where next to
+    nothing was unusual. Restlessness: the share of unusual pixels in quiet moments, a quantile over time. It is 0 where
+    things pass by, however many, as long as there are pauses.
     """
     height, width, count, _ = values.shape
     side = max(5, odd_side(rule.smooth, (height, width)))

@@ -22,7 +22,7 @@ from rankwolf.video.writing import Sink
 T = TypeVar("T")
 
 MIDDLE_GRAY = 128
-# The size, as float32, of a block of frames that are separated together.
+# How many bytes a block of frames that are separated together takes as float32.
 BLOCK_BYTES = 16 * 1024 * 1024
 
 
@@ -102,7 +102,7 @@ class Painter:
 
 
 def to_gray_levels(values: Array) -> Array:
-    """Rounded and clipped to uint8."""
+    """The values rounded, and clipped to 0 … 255, as uint8."""
     rounded = np.rint(values)
     np.clip(rounded, 0.0, 255.0, out=rounded)
     return rounded.astype(np.uint8)
@@ -117,10 +117,11 @@ def write_pictures(
 ) -> None:
     """Separate every frame, in order: each picture goes to the sink of its name, all pictures of a frame to ``visit``.
 
-    The next block is made while this one is separated, its frames side by side; each sink, and ``visit``, has a thread
-    of its own, and a block waits until the one before is written: no more than two blocks of pictures are in memory.
+    While one block is separated, its frames side by side in ``n_threads`` threads, the next one is read or fitted, and
+    the one before is written; each sink, and ``visit``, has a thread of its own. A block is written only after the one
+    before, so no more than two blocks of pictures are in memory.
     """
-    # After an error: without it, the block that is being encoded would be finished first.
+    # Set after an error, so that the writers stop at once instead of finishing their block.
     stop = threading.Event()
     writing: list[Future[None]] = []
     with ThreadPoolExecutor(n_threads) as workers, ThreadPoolExecutor(1 + len(sinks)) as writers:
@@ -148,7 +149,7 @@ def write_pictures(
 
 
 def ahead(items: Iterable[T]) -> Iterator[T]:
-    """The same items, each made by another thread while the one before is worked on.
+    """The same items; a thread makes the next one while the caller works on the present one.
 
     >>> list(ahead(range(3)))
     [0, 1, 2]

@@ -3,12 +3,12 @@
 A lamp makes a surface brighter, and its texture with it. Something that stands in front of the surface replaces the
 texture, and ends sharply. Two numbers tell them apart:
 
-- *texture*: the correlation, inside the part, of the fine detail of both pictures, each its difference from a local
-  mean, the one of the old picture scaled by the local ratio of the means. It is near 1 for light, whatever the light's
-  shape, and near 0 for an object.
-- *softness*, where there is hardly any detail, because the surface is plain or because a codec has flattened what was
-  dark: one minus the rise of the change across the border of the part, over a few pixels, as a share of the whole
-  change. A lamp fades out over many pixels: above 0.6. An object's border is sharp: below 0.3.
+- *texture*: the correlation, inside the part, of the fine detail of both pictures. Detail is the difference from a
+  local mean; that of the old picture is multiplied by the local ratio of the means. The texture is near 1 for light,
+  whatever its shape, and near 0 for an object.
+- *softness*, which decides where there is hardly any detail, because the surface is plain or because a codec has
+  flattened what was dark: 1 − rise/change, where the rise is that of the change across the border of the part, over a
+  few pixels. A lamp fades out over many pixels: above 0.6. An object's border is sharp: below 0.3.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from rankwolf.video.tidy import dilate, erode, odd_side
 
 @dataclass(frozen=True)
 class LightTest:
-    """A part is light if its texture is as before; where there is hardly any, if its border is soft."""
+    """The limits of the test: a part is light if its texture is as before or, without detail, if its border is soft."""
 
     texture: float = 0.75
-    """A texture whose correlation with the old one is above this is as before."""
+    """The texture is as before if its correlation with the old one is above this."""
     softness: float = 0.55
     """A border whose softness is above this is soft."""
     detail: float = 4.0
-    """Root mean square, in gray levels: below this, in either picture, a texture that is not as before proves nothing,
-    and the border decides."""
+    """Where the detail of either picture is weaker than this, root mean square in gray levels, a texture that is not as
+    before proves nothing, and the border decides."""
     least_detail: float = 1.5
-    """Where a piece is partly light and partly an object: detail that is weaker than this tells nothing."""
+    """Detail weaker than this tells nothing, where the lit pixels of a part that is partly an object are looked for."""
     side: float = 7.0
     """The side of the square that separates detail from the rest, in a picture of 320 × 240; at least 5 pixels."""
 
@@ -52,12 +52,12 @@ class LightTest:
         return border_softness(part, np.abs(now - before).max(axis=-1), side) > self.softness
 
     def lit(self, part: Array, now: Array, before: Array) -> Array:
-        """Where in the part the detail around a pixel is as before and strong enough to tell: light, not an object.
+        """The pixels of the part around which the detail is as before, and strong enough to tell: light, not an object.
 
-        (height, width), bool; the arguments are those of :meth:`is_light`.
+        Bool, (height, width); the arguments are those of :meth:`is_light`.
         """
         side = max(5, odd_side(self.side, part.shape))
-        box = _around(part, 2 * side)  # as far as the squares of both means reach
+        box = _around(part, 2 * side)  # as far as the squares of both means reach together
         gray_now, gray_before = now[box].mean(axis=-1), before[box].mean(axis=-1)
         mean_now, mean_before = _mean(gray_now, side), _mean(gray_before, side)
         one = gray_now - mean_now
@@ -72,7 +72,7 @@ class LightTest:
 
 
 def texture(part: Array, now: Array, before: Array, side: int) -> tuple[float, float]:
-    """The correlation of the detail of two gray pictures in the part, and the root mean square of the weaker detail.
+    """(correlation, strength) of the detail of two gray pictures in the part; strength: the weaker root mean square.
 
     Pixels near the border of the part are left out, unless that leaves less than a tenth of it.
     """
@@ -86,9 +86,9 @@ def texture(part: Array, now: Array, before: Array, side: int) -> tuple[float, f
 
 
 def border_softness(part: Array, change: Array, side: int) -> float:
-    """One minus the median rise of the change within the square around a border pixel, as a share of the change.
+    """1 − rise/change. The rise is that of ``change`` in the square around a border pixel, a median over all of them.
 
-    The change of a part is its 0.9 quantile, at least 1. The whole picture has no border: 0.
+    The change of the part is the 0.9 quantile in it, at least 1. A part that is the whole picture has no border: 0.
     """
     change = _mean(change, 3)
     border = part & dilate(~part, 3)

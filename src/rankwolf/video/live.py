@@ -1,7 +1,8 @@
 """A model that keeps learning: frames come one by one, and each is answered at once with its background and its mask.
 
-The first frames are collected, separated together, and give the pixels' factor of L and the samples of the mask. From
-then on a frame costs its few coefficients and a look at the samples. The model follows the scene in four ways:
+The first frames are collected and separated together, which gives V of L = U Vᵀ and the samples of the mask. From then
+on a frame costs the fit of its few coefficients, and a comparison with the samples. The model follows the scene in four
+ways:
 
 - light that brightens or dims everything is in the coefficients;
 - every few frames one sample of each pixel of the background is replaced by what is there now, so that slow changes
@@ -10,7 +11,7 @@ then on a frame costs its few coefficients and a look at the samples. The model 
 - when most of the picture differs for a while, because the camera was moved or the scene was changed, new frames are
   collected and everything is learned again.
 
-Memory does not grow: it holds the samples, the factor, and while learning the collected frames.
+Memory does not grow: it holds the samples and V, and, while frames are collected, those frames.
 """
 
 from __future__ import annotations
@@ -52,12 +53,12 @@ class LiveSettings:
     warm_up: int = 150
     """Frames that are collected before the first mask."""
     refresh: int = 10
-    """Every so many frames one sample of each background pixel, chosen at random, is replaced: 60 samples reach back
-    about 600 frames."""
+    """Every so many frames one sample of each background pixel, chosen at random, is replaced: with 60 samples, one is
+    kept for 600 frames on average."""
     absorb_after: int = 3000
     """What has been in the mask for so many frames becomes background: two minutes at 25 frames a second."""
     light_after: int = 25
-    """Every so many frames, what has been in the mask for as long is tested for being only another light."""
+    """Every so many frames, the parts that have been in the mask for at least as many are tested for another light."""
     light_area: float = 0.01
     """Parts below this share of the picture are not tested for light: they have too few pixels to compare textures."""
     changed_share: float = 0.5
@@ -65,12 +66,12 @@ class LiveSettings:
     """When more than ``changed_share`` of the picture has been in the mask for ``changed_after`` frames in a row, new
     frames are collected and everything is learned again."""
     margin: int = 5
-    """The side of the square, in pixels, by which the mask is widened; what is outside counts as background."""
+    """The mask is widened by a square of this side, in pixels, before samples outside it are replaced."""
 
 
 @dataclass(eq=False)
 class _Learned:
-    """What a warm-up gives: the models of L and of the mask, and how many frames each pixel has been in the mask."""
+    """What a warm-up gives: models of L and of the mask; and for how many frames each pixel has been in the mask."""
 
     model: Model
     masker: MaskModel
@@ -116,7 +117,7 @@ class Separator:
         return self._learned is not None
 
     def update(self, frame: Array) -> tuple[Array, Array]:
-        """The background and the mask of the next frame, from which the model then learns."""
+        """(background, mask) of the next frame; the model then learns from it."""
         picture = self._check(frame)
         row = frame.reshape(-1)
         if self._collected is not None:
@@ -179,7 +180,7 @@ class Separator:
     def _follow(self, learned: _Learned, look: Look, mask: Array) -> None:
         """Let the model learn from this frame; begin to collect frames again when most of the picture has changed."""
         settings, stayed = self.settings, learned.stayed
-        # A frame outside the mask takes away 4, not all: somebody who sways does not begin again from 0.
+        # A frame outside the mask takes 4 off the count, not all: it does not begin again when somebody sways.
         np.copyto(stayed, np.where(mask, stayed + 1, stayed - np.minimum(stayed, 4)))
         old = stayed > settings.absorb_after
         if self.count % settings.light_after == 0:
@@ -196,7 +197,7 @@ class Separator:
             self._collected = []
 
     def _lights(self, look: Look, stayed: Array) -> Array:
-        """Where the picture has stayed in the mask and is the old surface under another light; (height, width)."""
+        """Where the picture has stayed in the mask, but is the old surface under another light; (height, width)."""
         waiting = stayed >= self.settings.light_after
         found = np.zeros_like(waiting)
         if waiting.any():
@@ -246,7 +247,7 @@ class Separator:
         rule: MaskRule | None = None,
         seed: int = 0,
     ) -> Separator:
-        """A separator that goes on where :meth:`save` stopped; give the settings, rule and seed that it had."""
+        """A separator that goes on from what :meth:`save` wrote; give it the settings, rule and seed of the old one."""
         result = cls(settings or LiveSettings(), rule or MaskRule(), seed)
         try:
             file, address = numbers_in(Path(path), "a state"), Address(Path(path))

@@ -7,9 +7,10 @@ In order, for one frame:
 3. Inside absorbed objects, shadows on the scenery are no objects.
 4. Neighbours vote, holes are filled, specks are dropped (:mod:`rankwolf.video.tidy`).
 
-With a ``threshold``, and for photographs, which have no before and after, steps 1 to 3 are one comparison instead:
-|M − L| above a level in any channel. For photographs the level is twice the noise of the residual or a twelfth of the
-contrast, whichever is larger: shadows and reflections differ by an amount that grows with the light.
+With a ``threshold``, and for photographs, which have no order in time, one comparison replaces steps 1 to 3: a pixel
+is suspicious where |M − L| is above a level in any channel. For photographs the level is twice the noise of the
+residual or a twelfth of the contrast, whichever is larger: shadows and reflections differ by an amount that grows with
+the light.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ class MaskRule:
     """How a residual becomes a mask.
 
     ``threshold`` in gray levels replaces the model by one level everywhere. ``absorbed`` None: objects that have become
-    part of L are background. ``shadows``: those of such objects are taken out of the mask. ``vote`` is the odd side of
-    the square in which neighbours vote, 1 for no vote, or None: ``vote_side`` in a picture of 320 × 240, growing with
-    the square root of its area. ``fill_holes``: what is enclosed by the mask is in it too. ``least_area``: parts below
-    this share of the picture are dropped. Cost of a frame: for each pixel about as many comparisons as matches are
-    needed, and the vote.
+    part of L are background. ``shadows``: the shadows of such objects are taken out of the mask. ``vote`` is the odd
+    side of the square in which neighbours vote, 1 for no vote, or None: ``vote_side`` in a picture of 320 × 240,
+    growing with the square root of its area. ``fill_holes``: what is enclosed by the mask is in it too.
+    ``least_area``: parts below this share of the picture are dropped. Cost of a frame: for each pixel about as many
+    comparisons as matches are needed, and the vote.
 
     >>> from rankwolf.video import MaskRule
     >>> MaskRule().side(240, 320), MaskRule(vote=1).side(240, 320)
@@ -67,7 +68,7 @@ class MaskRule:
             raise bad("vote", "odd", self.vote, "MaskRule")
 
     def side(self, height: int, width: int) -> int:
-        """The side of the square of neighbours; at least 3 unless it was given."""
+        """The side of the square in which neighbours vote: ``vote``, or the one for this size, at least 3."""
         return max(3, odd_side(self.vote_side, (height, width))) if self.vote is None else self.vote
 
     def tidy(self, suspicious: Array, observed: Array | None) -> Array:
@@ -88,7 +89,7 @@ class Look:
 
     @classmethod
     def at(cls, picture: Picture, row: Array, present: Array | None, low_rank: Array) -> Look:
-        """One frame from its rows of the matrix, of the mask of what is observed, and of L.
+        """One frame from three rows: of the matrix, of the mask of observed entries (None: all), and of L.
 
         A channel that was not observed is taken to differ from L as the observed ones of its pixel do on average.
         """
@@ -111,14 +112,14 @@ class Look:
 
 @dataclass(frozen=True, eq=False)
 class Threshold:
-    """The mask by one level for all pixels."""
+    """Makes the mask by one ``level`` of |M − L|, in gray levels, for all pixels."""
 
     rule: MaskRule
     level: float
 
     @classmethod
     def choose(cls, rule: MaskRule, noise: float, contrast: float) -> Threshold:
-        """With the level of the rule, or max(2·noise, contrast/12): noise of the residual, contrast of the frames."""
+        """The level is ``rule.threshold``, or max(2·noise of the residual, contrast of the frames/12)."""
         level = max(SIGMAS * noise, TOLERANCE * contrast) if rule.threshold is None else rule.threshold
         return cls(rule, level)
 
@@ -130,13 +131,13 @@ class Threshold:
         return self.rule.tidy(suspicious, look.seen)
 
     def levels(self, shape: tuple[int, int]) -> Array:
-        """An array of this shape that is the level everywhere."""
+        """The level as an array of this shape, like :meth:`MaskModel.levels`."""
         return np.full(shape, self.level, np.float32)
 
 
 @dataclass(frozen=True, eq=False)
 class MaskModel:
-    """The mask by sample consensus; without a ``scenery``, what has become part of L is background."""
+    """Makes the mask by sample consensus; without a ``scenery``, objects that have become part of L are background."""
 
     rule: MaskRule
     samples: Samples
@@ -153,13 +154,13 @@ class MaskModel:
         most_bytes: int | None = None,
         n_threads: int = 1,
     ) -> MaskModel:
-        """The model of a video of ``count`` frames, of which ``look(k)`` shows the k-th; ``noise`` is the camera's.
+        """The model of a video of ``count`` frames, of which ``look(k)`` shows the k-th; ``noise`` is σ of the camera.
 
-        ``seen_share`` of the pixels of a frame were observed: the number of samples is divided by it, so that as many
-        are seen as without gaps.
+        A share ``seen_share`` of the pixels of a frame was observed. The number of samples is divided by it, so that a
+        pixel has as many observed ones as without gaps.
 
-        Memory: about (4·channels + 3) bytes a pixel and sample; fewer samples are taken, but at least 12, where that
-        is more than ``most_bytes``. Time: for each sample three looks, at its frame for the scenery, again for the
+        Memory: about (4·channels + 3) bytes a pixel and sample. Where that is more than ``most_bytes``, fewer samples
+        are taken, but at least 12. Time: three looks for each sample, at its frame for the scenery, again for the
         residual, and at the next frame; and the cleaning.
         """
         height, width, channels = look(0).residual.shape
@@ -204,13 +205,13 @@ class MaskModel:
         return self.rule.tidy(suspicious, look.seen)
 
     def levels(self, shape: tuple[int, int]) -> Array:
-        """About how far from L each pixel may be and still belong to the background, in gray levels."""
+        """About how far from L each pixel may be and still be background, in gray levels, as an array of this shape."""
         return self.samples.spread.reshape(shape)
 
     def _residual(self, look: Look) -> tuple[Array, Array | None, Array | None]:
-        """(residual, where objects are absorbed, the scenery in this frame's light); None, None without such objects.
+        """(residual, where objects are absorbed, the scenery in this frame's light).
 
-        The residual is M − L, and in absorbed objects M less the scenery.
+        The residual is M − L, and inside absorbed objects M less the scenery. Without such objects the others are None.
         """
         if self.scenery is None:
             return look.residual, None, None
@@ -224,7 +225,7 @@ class MaskModel:
         return residual, absorbed, scenery
 
     def _sample(self, look: Look) -> Array:
-        """The residual as samples, int16: absorbed objects and what was not observed are marked by NO_SAMPLE."""
+        """The residual as a sample, int16; NO_SAMPLE marks absorbed objects and pixels that were not observed."""
         residual, absorbed, _ = self._residual(look)
         sample = as_sample(residual, look.seen)
         if absorbed is not None:
@@ -240,7 +241,7 @@ class MaskModel:
 
     @classmethod
     def of_arrays(cls, found: Mapping[str, Array], rule: MaskRule) -> MaskModel:
-        """The model that :meth:`arrays` was made of, with another ``rule``; a ValueError if shapes do not fit."""
+        """The model whose :meth:`arrays` these are, with this ``rule``; a ValueError if their shapes do not fit."""
         count, channels, height, width = found["values"].shape
         shapes = {
             "least": (height, width),
@@ -261,19 +262,19 @@ class MaskModel:
         return cls(rule, samples, scenery)
 
     def save(self, path: Path) -> None:
-        """To a new .npz file that :meth:`load` reads."""
+        """Write the samples and the scenery to a new .npz file, which :meth:`load` reads."""
         write_npz(path, self.arrays(), level=1)
 
     @classmethod
     def load(cls, path: Path, rule: MaskRule) -> MaskModel:
-        """The model that :meth:`save` wrote, with another ``rule``."""
+        """The model that :meth:`save` wrote, with this ``rule``."""
         return cls.of_arrays(numbers_in(path, "a model of the mask"), rule)
 
 
 def numbers_in(path: Path, what: str) -> dict[str, Array]:
     """The arrays of real numbers in an .npz file, by name, read as if a stranger had written it.
 
-    ``what`` the file should be is for a complaint.
+    ``what``: what the file should be, for errors.
     """
     address = Address(path)
     with address.reading(what), opened_archive(address, Budget()) as archive:

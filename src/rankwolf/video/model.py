@@ -3,9 +3,9 @@
 For a frame m and L = U Vᵀ with V from the result this is min over u of Σ Huber_λS(m − V u) + (λ/2)‖u‖², solved by
 :func:`rankwolf.passes.coefficients.fit_rows`; nothing of the old video is needed, and no frame waits for another.
 
-With λ = λ_L this is what the whole problem asks of each of its rows. But there λ_L had to find the rank as well, and it
-shrinks directions that the old video used little: a lamp that was rarely on comes out too dark. For new frames the rank
-is known, and a tenth of λ_L is enough to keep weak directions from fitting noise.
+With λ = λ_L this is what the whole problem asks of each of its rows. But there λ_L also had to find the rank, and it
+shrinks directions that were rarely used: a lamp that was rarely on comes out too dark. For new frames the rank is
+known, and λ = λ_L/10 is enough to keep weak directions from fitting noise.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ from rankwolf.video.reading import Reader
 
 SHRINKAGE = 0.1
 SAMPLED_COLUMNS = 32768
-# Newton's method on the sample ends at a step below this share of ‖V u‖: the next would be about its square.
+# Newton's method on the sample of pixels ends at a step below this share of ‖V u‖; the next one would be about the
+# square of that share.
 TOL = 1e-3
 # The step over all pixels is repeated while it moves L by more than this many gray levels, root mean square.
 LEAST_MOVE, MOST_STEPS = 0.1, 20
-# What is read from the summary beside the result.
+# The entries of summary.json, beside the result, that a model needs.
 NEEDED = ("height", "width", "channels", "residual_noise", "contrast", "photographs")
 
 
@@ -42,7 +43,7 @@ NEEDED = ("height", "width", "channels", "residual_noise", "contrast", "photogra
 class Model:
     """V (columns, rank) of a balanced factorisation, the weights, and the geometry of a frame.
 
-    ``residual_noise`` and ``contrast`` make the threshold of :class:`rankwolf.video.mask.Threshold`.
+    ``residual_noise`` and ``contrast`` give the level of :class:`rankwolf.video.mask.Threshold`, for photographs.
     """
 
     path: Path
@@ -86,7 +87,7 @@ class Model:
         return mine
 
     def masker(self, rule: MaskRule) -> MaskModel | Threshold:
-        """What makes the mask of new frames: the model of the old frames' mask.
+        """The maker of masks for new frames: the model that was saved with the result, with this ``rule``.
 
         For photographs, and where ``rule`` has a threshold, it is one level.
         """
@@ -104,11 +105,11 @@ class Model:
     def fit(self, frames: Array) -> Array:
         """The coefficients (b, rank) of rows (b, columns), exact to a few hundredths of a gray level.
 
-        Newton's method on a sample of the pixels comes within a tenth of a gray level. From there, a step u + H⁻¹g uses
-        the descent g of all pixels and H = VᵀV + λI, as if none were an outlier. Such a step never goes too far, so
-        that it needs no line search, and H is the same small matrix for all frames. What it leaves of the error is
-        about the share of outliers, so that one step is nearly always enough. Cost: two products of the frames with V,
-        a sixth of the time of Newton's method on all pixels.
+        Newton's method on a sample of the pixels comes within a tenth of a gray level. From there, steps u ← u + H⁻¹g
+        use all pixels: g is the negative gradient, and H = VᵀV + λI would be the Hessian if none were an outlier. Such
+        a step never goes too far, so it needs no line search, and H is the same small matrix for all frames. The error
+        shrinks to about the share of outliers, so one step is nearly always enough. Cost: two products of the frames
+        with V, a sixth of the time of Newton's method on all pixels.
         """
         every = -(-frames.shape[1] // SAMPLED_COLUMNS)
         left = fit_rows(frames[:, ::every], self.right[::every], self._ridge / every, self.lambda_S, tol=TOL)
@@ -158,7 +159,7 @@ def _summary(path: Path) -> dict[str, Any]:
 
 
 def blocks_by_model(model: Model, reader: Reader, rows_at_once: int) -> Iterator[FrameBlock]:
-    """New frames with the L that the model gives them, ``rows_at_once`` in a block."""
+    """The frames of ``reader`` in order, with the L that the model gives them, ``rows_at_once`` frames in a block."""
     rows = (model.picture.to_row(frame) for frame in reader)
     first = 0
     while batch := list(islice(rows, rows_at_once)):

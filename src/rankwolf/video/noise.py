@@ -2,18 +2,18 @@
 
 λ_S = 3σ, where σ is the noise between one frame and the next: what differs by more than that is an outlier to L.
 
-λ_L/λ_S says what is background. Where something differs from L by more than λ_S it enters the optimality condition
-‖G‖₂ ≤ λ_L as an entry ±λ_S of G. So a thing that covers a share a of the pixels during a share t of the frames, in one
-place, weighs λ_S·√(a·t·m·n): it stays out of L as long as that is below λ_L. The paper's ratio, √max(m, n), draws this
-line at a·t = 1/min(m, n), which becomes stricter with every frame: of 1700 frames of a road it lets into L whatever
+λ_L/λ_S says what is background. Optimality asks for ‖G‖₂ ≤ λ_L, with G = clip(M − L, ±λ_S): an entry that differs from
+L by more than λ_S is ±λ_S in G. So an object that covers a share a of the pixels during a share t of the frames, in one
+place, has the norm λ_S·√(a·t·m·n) in G, and stays out of L as long as that is below λ_L. The paper's ratio, √max(m, n),
+draws this line at a·t = 1/min(m, n), which falls with every frame: of 1700 frames of a road it lets into L whatever
 covers a tenth of the picture for ten frames, and slow cars fade into the background. A line that does not depend on
 the length of the video is λ_L/λ_S = √(θ·m·n). With θ = 0.5 % a switched lamp, which changes most pixels for much of the
 time, is background, and a car that stands for a while is not. Below 1/θ = 200 frames the paper's ratio is the larger
-one, and is kept: it is what keeps the noise out of L.
+one, and is kept, because it keeps the noise out of L.
 
 Photographs that do not follow each other in time, such as faces under different lights, have no noise between one
-frame and the next that could be measured. They give themselves away: their differences are many times the noise inside
-a picture. For them the paper's rule for faces is used, δ = 0.01.
+frame and the next that could be measured. They are recognised by that: their differences are many times the noise
+inside a picture. For them the paper's rule for faces is used, δ = 0.01.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ import numpy as np
 
 from rankwolf.ground.arrays import Array
 
-# λ_S/σ: what L leaves in a background pixel is about half as strong again as the noise between frames.
+# λ_S/σ. It is 3 and not 2, because the residual of a background pixel is about 1.5 times the noise between frames.
 LIMIT_IN_SIGMAS = 3.0
 # θ: the share of a video, pixels times frames, above which what stays in one place is background.
 BACKGROUND_SHARE = 0.005
-# A codec repeats blocks that hardly change, which hides the noise from one frame to the next but not for long.
+# The least σ, in gray levels. A codec repeats blocks that hardly change, which hides the noise between consecutive
+# frames, but not over longer times.
 LEAST_NOISE = 1.0
 MEDIAN_OF_NORMAL = 0.6744897501960817  # of |x|, x standard normal
 SAMPLED_PAIRS, SAMPLED_COLUMNS = 48, 65536

@@ -16,9 +16,9 @@ from rankwolf.video.reading.image_folder import open_image
 class Picture:
     """The geometry of a frame. ``region`` (height, width) is True inside the region of interest; None means everywhere.
 
-    What lies outside the region has no column in the matrix: it costs nothing and cannot disturb L. The channels of a
-    colour picture stand side by side in its row, so that all three share one L: they have the same light and the same
-    objects, and a background that explains them together has a third of the freedom of three that do not.
+    Pixels outside the region have no column in the matrix: they cost nothing and cannot disturb L. The three channels
+    of a pixel are neighbouring columns, so that all share one L: they have the same light and the same objects, and one
+    background for all of them has a third of the freedom of three separate ones.
     """
 
     height: int

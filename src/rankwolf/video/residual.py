@@ -1,6 +1,6 @@
 """M − L after the solve, in a sample: how strong its noise is, and how much contrast the frames have.
 
-The threshold of the mask is made of both (:mod:`rankwolf.video.mask`).
+For photographs, both give the level of the mask (:mod:`rankwolf.video.mask`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SAMPLED_FRAMES, SAMPLED_COLUMNS = 200, 20000
 
 @dataclass(frozen=True, eq=False)
 class Residual:
-    """M − L at evenly spaced frames and pixels, and M there (``levels``); both without what was not observed."""
+    """M − L (``values``) and M (``levels``) at evenly spaced frames and pixels; only observed entries."""
 
     values: Array
     levels: Array
@@ -43,7 +43,7 @@ class Residual:
 
     @computed_once
     def noise(self) -> float:
-        """σ = 1.4826 · median |M − L|. It contains what L does not follow: leaves, flicker, compression."""
+        """σ = 1.4826 · median |M − L|, at least LEAST_NOISE. It includes leaves, flicker and errors of a codec."""
         size = np.abs(self.values)
         return max(LEAST_NOISE, float(np.median(size)) / MEDIAN_OF_NORMAL) if size.size else LEAST_NOISE
 

@@ -5,8 +5,8 @@ rectangles that cross the picture; sensor noise; if asked for, water in a corner
 stands still for a third of the time and goes. Before noise, waves and rounding to 8 bits, the background of all frames
 together is a matrix of rank ``n_lamps`` exactly.
 
-Every frame is a function of the settings and its number alone. So a long video is rendered piece by piece, and the
-pieces do not depend on how it was cut.
+Every frame is a function of the settings and its number alone. So a long video can be rendered piece by piece, with the
+same frames however it is cut.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad
 from rankwolf.ground.once import computed_once
 
-# Gray levels of the background; objects are darker or brighter than nearly all of it.
+# The range of gray levels of the background; objects are darker or brighter than nearly all of it.
 DARKEST, BRIGHTEST = 50.0, 190.0
 DARK_OBJECT, BRIGHT_OBJECT = 18.0, 228.0
 # Independent random streams of one seed.
@@ -49,7 +49,7 @@ class Rendered:
 class Scene:
     """The settings of a scene. ``noise`` is a standard deviation in gray levels, ``water`` the height of the waves.
 
-    The waves are not part of the ``background`` of the truth: like noise, they hide it.
+    The waves are not part of the true ``background``: like noise, they are added to it.
 
     Cost: linear in the pixels, most of it for the noise. Memory of a piece: 6 bytes a pixel and frame.
 
@@ -130,7 +130,7 @@ class Scene:
         time = np.arange(numbers.start, numbers.stop, dtype=np.float64)[:, None]
         drift, switch = self._lamp_clocks
         slow = 0.7 + 0.15 * np.sin(time * drift[0] + drift[1]) + 0.15 * np.sin(time * drift[2] + drift[3])
-        # A sine steep enough to be a switch: off, a few frames of change, on.
+        # tanh makes the sine so steep that it is a switch: off, a few frames of change, on.
         switched = 0.5 + 0.5 * np.tanh(25.0 * np.sin(time * switch[0] + switch[1]))
         odd = np.arange(self.n_lamps) % 2 == 1
         strengths: Array = np.where(odd, switched, slow).astype(np.float32)
@@ -161,7 +161,7 @@ class Scene:
             place, reach = rng.uniform(0.1, 0.9, 2), rng.uniform(0.15, 0.3)
             spot = np.exp(-((y - place[0]) ** 2 + (x - place[1]) ** 2) / (2.0 * reach**2))
             patterns[k] = (0.9 + 0.2 * x) if k == 0 else spot
-        # The first lamp is the daylight: it lights everything, if not as brightly as the others where they are.
+        # The first lamp is the daylight, which lights everything; the others together are at most 1.5 times as bright.
         if self.n_lamps > 1:
             patterns[1:] *= 1.5 * patterns[0].max() / patterns[1:].sum(axis=0).max()
         patterns *= self._surface()
@@ -197,7 +197,7 @@ class Scene:
         top, left = round(0.72 * self.height), round(0.4 * self.width)
         y, x = np.mgrid[top : self.height, left : self.width].astype(np.float32)
         height = np.zeros(y.shape, np.float32)
-        # Waves of a few pixels, flat as seen from the side, each with a speed of its own.
+        # Waves a few pixels long, foreshortened as seen from the side, each with a speed of its own.
         for across, along, speed, phase in rng.uniform((0.15, 0.5, 0.4, 0.0), (0.5, 1.4, 1.7, 6.28), (7, 4)):
             direction = 1.0 if phase < 3.14 else -1.0
             height += np.sin(across * x * direction + along * y + speed * number + phase)
@@ -214,7 +214,7 @@ class Scene:
         return sample
 
     def _with_objects(self, number: int, background: Array, mask: Array) -> Array:
-        """The noiseless picture with its objects; later ones hide earlier ones. Writes ``mask``."""
+        """The noiseless picture with its objects, of which later ones hide earlier ones. Marks them in ``mask``."""
         picture = background.copy()
         places = [path.at(number) for path in self._paths]
         if self.person:
@@ -303,10 +303,10 @@ class _Path:
     def at(self, number: int) -> tuple[int, int, _Sprite]:
         """Top, left and picture of the object in one frame; between two crossings these lie outside the frame."""
         height, width = self.sprite.shape.shape
-        run = 1.25 * self.scene.width + width  # a crossing, and the way round behind the camera
+        run = 1.25 * self.scene.width + width  # a crossing, and some way outside of the picture
         way = self.phase * run + abs(self.speed) * number
         crossing, way = int(way // run), way % run
-        # Its own small hash, not a generator: this is asked for every frame.
+        # A small hash, not a random generator, which would be slow: this is called for every frame.
         lane = (crossing * 0.6180339887 + self.index * 0.7548776662 + self.phase) % 1.0
         left = round(way) - width if self.speed > 0 else self.scene.width - round(way)
         return round(lane * (self.scene.height - height)), left, self.sprite

@@ -40,12 +40,12 @@ class Score:
 
     @property
     def precision(self) -> float:
-        """What share of the mask moves."""
+        """The share of the pixels in the mask that moves."""
         return _share(self.true_positives, self.true_positives + self.false_positives)
 
     @property
     def recall(self) -> float:
-        """What share of what moves is in the mask."""
+        """The share of the moving pixels that is in the mask."""
         return _share(self.true_positives, self.true_positives + self.false_negatives)
 
     @property
@@ -56,7 +56,7 @@ class Score:
 
     @property
     def false_positive_rate(self) -> float:
-        """What share of what is static is in the mask."""
+        """The share of the static pixels that is in the mask."""
         return _share(self.false_positives, self.false_positives + self.true_negatives)
 
     def as_dict(self) -> dict[str, float]:
@@ -89,9 +89,9 @@ def score_frame(mask: Array, labels: Array, region: Array | None = None) -> Scor
 class Truth:
     """A folder of labelled masks in CDnet's layout, or just the masks.
 
-    ``groundtruth/`` (or the folder itself) has one image for each frame, in natural order, or only for those that
-    ``temporalROI.txt`` counts: that file has the first and the last frame to count, from 1. ``ROI.bmp`` is white in the
-    region of interest. ``numbers`` are the frames to count, from 0.
+    ``groundtruth/`` (or the folder itself) has one image for each frame, in natural order, or only for the frames in
+    ``temporalROI.txt``: that file has the first and the last frame to count, numbered from 1. ``ROI.bmp`` is white in
+    the region of interest. ``numbers`` are the frames to count, numbered from 0.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -141,7 +141,7 @@ def score_folder(output: Path, truth: Truth) -> Score:
 
 
 def masks_of(output: Path) -> Iterator[tuple[int, Array]]:
-    """(frame number in the input, mask) from the folder that ``rankwolf separate`` wrote."""
+    """(number in the input, mask) of each frame, from the folder that ``rankwolf separate`` wrote."""
     try:
         summary = json.loads((output / "summary.json").read_text(encoding="utf-8"))
         first, every = int(summary["first_frame"]), int(summary["every"])

@@ -56,13 +56,13 @@ RESULT, STILL, REGION, MASK_MODEL = "result.npz", "background.png", "region.png"
 
 
 class Observer(Protocol):
-    """Who is told how far the work is."""
+    """An object that is told how far the work is, such as a progress bar."""
 
     def stage(self, name: str, total: int | None) -> None:
         """A new stage begins, of ``total`` frames; None where that is not known."""
 
     def advance(self, frames: int) -> None:
-        """So many more frames are done."""
+        """``frames`` more frames are done."""
 
     def record(self, record: Record) -> object:
         """One iteration of the solver is done; False stops it."""
@@ -70,7 +70,7 @@ class Observer(Protocol):
 
 @dataclass(frozen=True)
 class SolveSettings:
-    """What the solver is asked for. Without ``lambdas`` and ``delta`` the weights come from the noise."""
+    """The options of the solver. Without ``lambdas`` and ``delta`` the weights come from the noise."""
 
     lambdas: tuple[float, float] | None = None
     delta: float | None = None
@@ -84,7 +84,7 @@ class SolveSettings:
 
     @property
     def weights_from(self) -> str | None:
-        """Where the weights come from: "given" as ``lambdas``, or "paper" for ``delta``; None: from the data."""
+        """Where the weights come from: "given" for ``lambdas``, "paper" for ``delta``, None for the data."""
         return "given" if self.lambdas is not None else None if self.delta is None else "paper"
 
 
@@ -122,7 +122,7 @@ class Clip:
 
     @computed_once
     def noise(self) -> float:
-        """σ of the noise between one frame and the next, in gray levels. Looks at some of the frames."""
+        """σ of the noise between one frame and the next, in gray levels. Reads at most 48 pairs of frames."""
         return temporal_noise(self.frames, self.present)
 
     @computed_once
@@ -134,7 +134,7 @@ class Clip:
         return self.noise <= MOST_VIDEO_RATIO * spatial_noise(np.stack(planes))
 
     def weights(self, observed_fraction: float) -> dict[str, Any]:
-        """λ_L and λ_S from the noise, as :func:`decompose` takes them; the paper's δ for photographs."""
+        """The weights as arguments of ``decompose``: λ_L and λ_S from the noise, or the paper's δ for photographs."""
         if not self.is_video:
             return {"delta": PHOTOGRAPH_DELTA}
         return {
@@ -144,7 +144,7 @@ class Clip:
 
 @dataclass(eq=False)
 class Outcome:
-    """What a run found out: for the summary and the page. ``fit`` is None when a model did the work."""
+    """The results of a run, for the summary and the page. ``fit`` is None when a saved model did the work."""
 
     job: Job
     picture: Picture
@@ -164,7 +164,7 @@ class Outcome:
     """How often |M − L| was 0, 1, … gray levels, in a sample."""
     on_disk: bool = False
     frames: int | None = None
-    """How many there are, once they are all decoded."""
+    """How many frames there are, once all of them are decoded."""
 
     @property
     def levels(self) -> Array | None:
@@ -183,17 +183,17 @@ class Outcome:
 
 
 def separate(job: Job, folder: Path, observer: Observer, visit: Any = None) -> Outcome:
-    """Separate ``job.source`` into ``folder``, which exists and is empty; returns what was found out.
+    """Separate ``job.source`` into ``folder``, which exists and is empty; returns the :class:`Outcome`.
 
-    ``visit``, if given, is called with the :class:`Pictures` of each frame, in order, and the number of frames, None
-    where it is not known yet: a page collects some of them.
+    ``visit``, if given, is called for each frame, in order, with its :class:`Pictures` and the number of all frames,
+    None where that is not known: the page collects some of them so.
     """
     model = None if job.model is None else Model.load(job.model)
     color = job.selection.color if model is None else model.picture.channels == 3
     reader = open_frames(job.source, replace(job.selection, color=color))
     picture = _picture(job, reader) if model is None else model.check(reader)
     outcome = Outcome(job, picture, reader, format=_format(job, reader))
-    if job.audio:  # before the work, not after it
+    if job.audio:  # now, so that a file without sound is refused before the work
         Sound(job.source, reader.numbers, reader.rate).open().close()
 
     def look(pictures: Pictures) -> None:
@@ -237,7 +237,7 @@ def _solve_all(outcome: Outcome, folder: Path, observer: Observer, look: Any) ->
         residual = Residual.sample(frames, present, fit.low_rank, picture)
         outcome.residuals = residual.counts()
         outcome.residual_noise, outcome.contrast = residual.noise, residual.contrast
-        # What is known is saved while the rest is worked out.
+        # The fit is saved by another thread, while the mask is made.
         saver = stack.enter_context(ThreadPoolExecutor(1))
         saving = [saver.submit(_save_background, fit, picture, folder)]
         with outcome.clock("model"):
@@ -253,7 +253,7 @@ def _solve_all(outcome: Outcome, folder: Path, observer: Observer, look: Any) ->
 
 
 def learn_masker(clip: Clip, fit: Decomposition, outcome: Outcome) -> MaskModel | Threshold:
-    """What makes the mask of this clip: a model of its residual, or for photographs and with a threshold one level."""
+    """The maker of masks for this clip: a model of its residual; one level for photographs, or with a threshold."""
     job = outcome.job
     if job.rule.threshold is not None or not clip.is_video:
         return Threshold.choose(job.rule, outcome.residual_noise, outcome.contrast)
@@ -276,7 +276,7 @@ def learn_masker(clip: Clip, fit: Decomposition, outcome: Outcome) -> MaskModel 
 
 
 def _apply_model(model: Model, outcome: Outcome, folder: Path, observer: Observer, look: Any) -> None:
-    """Frames that the model has not seen: decoded, fitted and written block by block, never held as a whole."""
+    """Separate frames that the model has not seen: they are decoded, fitted and written block by block."""
     outcome.photographs = model.photographs
     outcome.residual_noise, outcome.contrast = model.residual_noise, model.contrast
     outcome.masker = model.masker(outcome.job.rule)
@@ -324,7 +324,7 @@ def picture_names(names: list[str]) -> list[str]:
 
 
 def _save_background(fit: Decomposition, picture: Picture, folder: Path) -> None:
-    """The fit, its still, and the region if there is one."""
+    """Write the fit, the median background as an image, and the region if there is one."""
     needed("PIL")
     from PIL import Image
 
@@ -396,7 +396,7 @@ def solve_clip(
         **settings.checkpoint,
         **weights,
     )
-    # S is drawn frame by frame and not saved: without it, what the solver has kept of the frames can go.
+    # S is computed again, frame by frame, when it is drawn. Without the source, memory that holds frames is freed.
     return replace(fit, sparse=fit.sparse.unsaved(), source=None)
 
 

@@ -1,4 +1,4 @@
-"""Work on frames or on rows of a picture by several threads: faster only where it releases the interpreter's lock."""
+"""Work by several threads on frames, or on rows of a picture; faster only where the work releases Python's lock."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def for_each(count: int, work: Callable[[int], object], n_threads: int) -> None:
 
 
 def for_bands(height: int, work: Callable[[slice], object], n_threads: int) -> None:
-    """Call ``work`` with slices of 16 rows, in any order, that together are all rows of a picture."""
+    """Call ``work`` with slices of BAND rows, in any order, that together are all ``height`` rows of a picture."""
     bands = -(-height // BAND)
     for_each(bands, lambda k: work(slice(k * BAND, min((k + 1) * BAND, height))), n_threads)
 
@@ -35,8 +35,8 @@ def for_bands(height: int, work: Callable[[slice], object], n_threads: int) -> N
 def finish(futures: list[Future[None]]) -> None:
     """Wait for all futures in their order; the error of the first that failed is raised.
 
-    They are taken out of the list: an error that is raised holds on to the frames it passed, and those to files that
-    are still open.
+    They are taken out of the list, so that an error does not keep them alive: its traceback holds the list, and futures
+    hold files that are still open.
     """
     while futures:
         futures.pop(0).result()

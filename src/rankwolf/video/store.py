@@ -1,8 +1,8 @@
 """The matrix of a video, one frame per row, filled while frames are decoded: in memory, or on disk if too large.
 
-On disk it is a scratch file with the frames in order, and a stored matrix like any other: a pass of the solver looks at
-all frames of a few pixels at a time, so :mod:`rankwolf.data.on_disk` turns it once and reads it within the memory that
-it may take.
+On disk it is a scratch file with the frames in order, and a stored matrix like any other. A pass of the solver looks at
+all frames of a few pixels at a time, so :mod:`rankwolf.data.on_disk` transposes it once, and reads it within the memory
+limit.
 """
 
 from __future__ import annotations
@@ -20,21 +20,20 @@ from rankwolf.data.stored import PIECE_BYTES
 from rankwolf.ground.arrays import Array
 
 FRAMES = "decoded frames"
-# What is gathered before it goes to a file in one piece.
+# So many bytes of rows are gathered before they are written to the file.
 BUFFER_BYTES = 8 * 1024 * 1024
 
 
 class FrameStore(Stored):
     """A matrix whose rows arrive one by one, in any number, and are read by slices: ``store[10:20]``.
 
-    The rows are in memory while they take at most ``most_bytes``; when they no longer do, all of them move to a file in
-    ``folder``. Where ``expected`` says how many will come, the memory is taken or the disk's space is reserved at once,
-    so that a disk that is too small says so before the work and not after it. The file is written by ``write``, not
-    through a memory map, which dies of SIGBUS on a full disk. ``dtype`` has one byte: uint8 for frames, bool for a mask
-    of them.
+    The rows are in memory while they take at most ``most_bytes``; then all of them move to a file in ``folder``. Where
+    ``expected`` says how many will come, the memory is allocated or the disk's space is reserved at once, so that a
+    disk that is too small is an error before the work. The file is written by ``write``, not through a memory map,
+    which ends the process by SIGBUS on a full disk. ``dtype`` has one byte: uint8 for frames, bool for a mask of them.
     """
 
-    firm_limit = False  # --max-memory decides where frames are; solving takes what it must
+    firm_limit = False  # --max-memory decides where the frames are; the solver may exceed it
 
     def __init__(
         self, columns: int, expected: int | None, most_bytes: int, folder: Path, dtype: Any = np.uint8
@@ -82,11 +81,11 @@ class FrameStore(Stored):
             self._file.write(self._rows.data)  # no copy: the memory is full at this moment
             self._rows = np.empty((0, columns), self.dtype)
             return
-        # Not np.resize: realloc moves large blocks without copying them.
+        # The method and not np.resize, which copies: realloc moves large blocks without a copy.
         self._rows.resize((min(self._most_rows, rows + rows // 2 + 1), columns), refcheck=False)
 
     def flush(self) -> None:
-        """Write the rows that wait in the buffer to the file; nothing, where rows are in memory."""
+        """Write the rows that wait in the buffer to the file; does nothing while rows are in memory."""
         if self._file is not None and self._waiting:
             for part in self._waiting:
                 self._file.write(part)
@@ -94,11 +93,11 @@ class FrameStore(Stored):
             self._file.flush()
 
     def grain(self, axis: int) -> int:
-        """1 for rows; for columns PIECE_BYTES, since a column has one byte in each row."""
+        """1 for rows; for columns PIECE_BYTES: an entry is one byte, and fewer would read the same piece again."""
         return 1 if axis == 0 else PIECE_BYTES
 
     def read(self, rows: slice, columns: slice) -> Array:
-        """A block: a view where rows are in memory, else a copy. It is no map of the file, whose pages would stay."""
+        """A block: a view where rows are in memory, else a copy. The pages of a memory map would stay in memory."""
         if self._file is None:
             return self._rows[rows, columns]
         self.flush()

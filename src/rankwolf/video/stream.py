@@ -66,8 +66,9 @@ class Opened:
 class Stream:
     """``source`` is a path, an address (``https://…``, ``rtsp://…``), a device (``/dev/video0``) or ``-``.
 
-    All pictures have the size of the first: a camera that changes its own, and a damaged packet that claims another
-    one, do not end a stream. Raw pictures are taken as they come: ``color`` and ``scale`` do not go with ``raw``.
+    All pictures are converted to the size of the first, so that a camera that changes its size, or a damaged packet
+    that claims another one, does not end a stream. Raw pictures are taken as they come: ``color`` and ``scale`` do not
+    go with ``raw``.
     """
 
     source: str
@@ -84,7 +85,7 @@ class Stream:
                 raise ValueError(f"{option} does not go with --raw: raw pictures are taken as they come.")
 
     def open(self) -> Opened:
-        """The stream, opened; its pictures are uint8. Of an encoded one, the first picture is decoded already."""
+        """The opened stream; its pictures are uint8. Of an encoded stream, the first picture is decoded at once."""
         if self.raw is not None:
             return Opened(_raw_frames(self.source, self.raw))
         path, is_address = Path(self.source), "://" in self.source
@@ -100,7 +101,7 @@ class Stream:
 
         is_device = self.source.startswith("/dev/")
         if self.source != STDIN and "://" not in self.source:
-            os.stat(self.source)  # a name that does not exist is said by the system's own error
+            os.stat(self.source)  # raises the system's own error for a name that does not exist
         try:
             container: Any = av.open(
                 sys.stdin.buffer if self.source == STDIN else self.source,
@@ -152,7 +153,7 @@ def _decoded_frames(container: Any, stream: Any) -> Iterator[Any]:
             except EOFError:
                 return
             except av.error.FFmpegError:
-                continue  # a camera's bad packet: the next one is as good
+                continue  # a damaged packet of a camera is skipped
             yield from frames
             if packet is None:
                 return

@@ -1,4 +1,4 @@
-"""What a separation came to: one dictionary, for ``summary.json``, ``--json`` and the page."""
+"""The results of a separation as one dictionary, for ``summary.json``, ``--json`` and the page."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """From suspicious pixels to objects: a vote among neighbours, holes filled, specks removed.
 
-**The vote.** A pixel moves when most of its observed neighbours in a square are suspicious. Without missing pixels this
-is a median filter; with them it still works, and it fills what ``--sample`` left out.
+**The vote.** A pixel moves when most of the observed pixels in a square around it are suspicious. Without missing
+pixels this is a median filter; with them it still works, and gives an answer for pixels that ``--sample`` left out.
 
-**Holes and specks.** What is enclosed by moving pixels moves too; what covers less than a small share of the picture is
-taken for noise.
+**Holes and specks.** A hole that is enclosed by moving pixels moves too; a part that covers less than a small share of
+the picture is taken for noise.
 """
 
 from __future__ import annotations
@@ -54,19 +54,19 @@ def majority(suspicious: Array, observed: Array | None, side: int) -> Array:
 
 
 def dilate(mask: Array, side: int) -> Array:
-    """True where any pixel of the square is."""
+    """True where any pixel is True in the square of this side around it."""
     result: Array = counts_in_squares(mask, side) > 0
     return result
 
 
 def erode(mask: Array, side: int) -> Array:
-    """True where every pixel of the square is."""
+    """True where every pixel is True in the square of this side around it."""
     result: Array = counts_in_squares(mask, side) == side * side
     return result
 
 
 def fill_holes(mask: Array) -> Array:
-    """Make True what is enclosed: the parts of the rest that do not touch the border of the picture."""
+    """The mask with its holes filled: connected parts of False that do not touch the border of the picture."""
     rest, (height, width) = Runs.of(~mask), mask.shape
     row, column = rest.first // width, rest.first % width
     at_border = (row == 0) | (row == height - 1) | (column == 0) | (column + rest.length == width)
@@ -86,7 +86,8 @@ class Runs:
     """The True pixels of a mask as runs along its rows, and which connected part each belongs to.
 
     A mask of a few objects has some thousand runs and half a million pixels, so looking at runs is much faster than
-    labelling pixels. Pixels are connected to the four beside them. ``first`` counts pixels from the first of the mask.
+    labelling pixels. Pixels are connected to the four beside them. For each run, ``first`` is the place of its first
+    pixel in the flattened mask, ``length`` its number of pixels, and ``part`` its connected part, from 0 to parts − 1.
     """
 
     first: Array
@@ -98,7 +99,7 @@ class Runs:
     def of(cls, mask: Array) -> Runs:
         """Find the runs, and join those of neighbouring rows that touch."""
         height, width = mask.shape
-        # A column of False between rows, so that a run ends where its row does.
+        # A column of False is added, so that a run ends where its row does.
         line = np.zeros((height, width + 1), np.bool_)
         line[:, :width] = mask
         changes = np.flatnonzero(np.diff(line.ravel(), prepend=False))
@@ -125,7 +126,7 @@ class Runs:
 
 
 def spread(first: Array, length: Array) -> Array:
-    """first[0], first[0] + 1, …, as many as length[0]; then the same for first[1]; and so on.
+    """The places in all runs, one run after the other: first[k], first[k] + 1, …, length[k] places for run k.
 
     >>> import numpy as np
     >>> spread(np.array([5, 20]), np.array([3, 2]))

@@ -20,9 +20,9 @@ from rankwolf.ground.extras import needed
 FORMATS = {"mp4": ".mp4", "ffv1": ".mkv", "png": ""}
 CONTAINERS = {".mp4": "mp4", ".mkv": "matroska"}
 DEFAULT_RATE = Fraction(25)
-# On 120 frames of vtest, background and foreground, "ultrafast" at 22 is closer to the pictures than "veryfast" at 18
-# (48.5 and 52 dB for 46 and 50; no pixel off by more than 12 levels, where that had 60), takes 42 % of the time, and
-# makes files 2.5 and 1.4 times as large.
+# On 120 frames of vtest, "ultrafast" at 22 is closer to the pictures than "veryfast" at 18: 48.5 dB against 46 for the
+# background, 52 against 50 for the foreground, and no pixel is off by more than 12 levels, against 60. It takes 42 % of
+# the time, and makes files 2.5 (background) and 1.4 (foreground) times as large.
 H264_OPTIONS = {"crf": "22", "preset": "ultrafast"}
 FFV1_OPTIONS = {"level": "3", "slicecrc": "1"}
 
@@ -36,11 +36,11 @@ class Sink(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Finish the file after the last picture; without this it is not whole."""
+        """Finish the file after the last picture; without this it is incomplete."""
 
     @abstractmethod
     def abandon(self) -> None:
-        """Close the file as it is, after an error; somebody else removes it."""
+        """Close the file as it is, after an error; the caller removes it."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,10 @@ class Sound:
         return source
 
     def stream_in(self, container: Any, path: Path) -> tuple[Any, Any]:
-        """A new stream of ``container``, which is written to ``path``, for the sound; and the open file that has it."""
+        """(stream, source): a new stream for the sound in ``container``, and the open file that has the sound.
+
+        ``path`` is where the container is written; a ValueError if it cannot hold this sound.
+        """
         needed("av")
         import av
 
@@ -95,7 +98,7 @@ class Sound:
             ) from error
 
     def copy_into(self, container: Any, stream: Any, source: Any) -> None:
-        """Copy the packets as they are encoded, with times that begin at 0."""
+        """Copy the packets of the selected time into ``stream``, without decoding them; their times begin at 0."""
         rate = self.rate or DEFAULT_RATE
         begin, end = float(self.numbers.start / rate), float(self.numbers.stop / rate)
         for packet in source.demux(source.streams.audio[0]):
@@ -111,10 +114,10 @@ class Sound:
 
 
 class Target:
-    """A new file for FFmpeg, which keeps its first error to itself until :meth:`check` or :meth:`close` raises it.
+    """A new file for FFmpeg to write to. Its first error is kept until :meth:`check` or :meth:`close` raises it.
 
-    FFmpeg would forget to close a file of its own whose header it could not write; and of an error inside of ``write``
-    it prints the traceback.
+    FFmpeg does not close a file that it opened itself if it cannot write the header; and the traceback of an error that
+    is raised inside ``write`` would be printed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -122,7 +125,7 @@ class Target:
         self._error: OSError | None = None
 
     def write(self, part: bytes) -> int:
-        """Write all of it; after an error nothing. The answer is always its length: FFmpeg must not notice."""
+        """Write ``part``; after an error, nothing. Returns its length in any case, so that FFmpeg goes on."""
         self._try(self._file.write, part)
         return len(part)
 
@@ -140,7 +143,7 @@ class Target:
             raise self._error
 
     def close(self) -> None:
-        """Close it in any case, then raise the error, if there was one."""
+        """Close the file in any case, then raise the error, if there was one."""
         self._try(self._file.close)
         self.check()
 
@@ -156,7 +159,7 @@ class Target:
 class VideoSink(Sink):
     """A video file, lossless for the codec ``ffv1``, else H.264, to which ``sound`` is added at the end.
 
-    H.264 has half as many rows and columns of colours: an odd height or width is made even by repeating the last row or
+    H.264 stores colours at half the height and width: an odd height or width is made even by repeating the last row or
     column.
     """
 
@@ -176,7 +179,7 @@ class VideoSink(Sink):
         self._heard = None if sound is None else sound.stream_in(self._container, path)
         self._odd = (0, 0) if self._lossless else (height % 2, width % 2)
         self._stream.height, self._stream.width = height + self._odd[0], width + self._odd[1]
-        # The three videos are encoded side by side. More threads for each take memory and save no time.
+        # The videos are encoded side by side. More threads for each would take memory and save no time.
         self._stream.codec_context.thread_count = 1
         self._started = False
 
@@ -208,7 +211,7 @@ class VideoSink(Sink):
             self._file.close()
 
     def abandon(self) -> None:
-        """Close the file; that a full disk has no room for its index does not matter any more."""
+        """Close the file; errors are ignored, such as a full disk that has no room for the index."""
         for opened in (self._container, self._file):
             with suppress(OSError):
                 opened.close()
@@ -246,7 +249,10 @@ class PngSink(Sink):
 def open_sink(
     folder: Path, name: str, kind: str, shape: Shape, names: list[str], sound: Sound | None = None
 ) -> Sink:
-    """The sink that writes ``name`` into ``folder`` as ``kind``, one of :data:`FORMATS`; ``names`` are of PNG files."""
+    """The sink that writes ``name`` into ``folder`` as ``kind``, one of :data:`FORMATS`.
+
+    ``names`` are the names of PNG files without their ending; ``sound`` is for videos.
+    """
     path = folder / f"{name}{FORMATS[kind]}"
     if kind == "png":
         return PngSink(path, names)

@@ -1,9 +1,9 @@
 """Which weights: the paper's rule, and those that follow from the noise of the data.
 
-The rooms: :mod:`~rankwolf.weights.paper` is the paper's rule, :mod:`~rankwolf.weights.sample` draws a submatrix,
-:mod:`~rankwolf.weights.descent` measures its noise by a few small fits, :mod:`~rankwolf.weights.edge` says how long
-the singular values of such noise are, and :mod:`~rankwolf.weights.noise` turns that into λ_L and λ_S and says from
-where on an entry is an outlier.
+:mod:`~rankwolf.weights.paper` is the paper's rule. :mod:`~rankwolf.weights.sample` draws a submatrix,
+:mod:`~rankwolf.weights.descent` measures its noise by a few small fits, :mod:`~rankwolf.weights.edge` computes the
+spectral norm of such noise, and :mod:`~rankwolf.weights.noise` turns both into λ_L and λ_S and defines from which
+distance on an entry is an outlier.
 
 Nothing here solves a problem or knows of one: a rule gives two numbers, and :mod:`rankwolf.api` makes a problem of
 them. Weights that need runs of a solver are chosen there, in :mod:`rankwolf.api.measured_weights`.

@@ -41,21 +41,22 @@ from rankwolf.weights.sample import sample
 
 @dataclass(frozen=True)
 class DescentSettings:
-    """How σ is found. The figures that chose them: ``python -m benchmarks auto_delta``."""
+    """The constants of the search for σ. ``python -m benchmarks auto_delta`` makes the figures that chose them."""
 
     sample_side: int = 400
     """Rows and columns of the submatrix, at most: enough for tens of directions, and a second's work."""
     least_noise: float = 1e-3
-    """σ is taken as at least this share of the data's spread, which decides the weights of data without noise: the
-    relative error of L is then about half of it, until a refit removes that too."""
+    """σ is at least this share of the data's spread. It decides the weights of data without noise, whose L then has a
+    relative error of about half of this share, until a refit removes it."""
     out_of_scale: float = 1e4
-    """Single cells larger than so many spreads of the widest column are bounded (:mod:`rankwolf.data.bounded`)."""
+    """Single cells beyond this many times the spread of the widest column are cut to a bound
+    (:mod:`rankwolf.data.bounded`)."""
     most_rank: float = 0.5
-    """The highest rank of a rung, as a share of the shorter side: a residual of more would be too small to measure."""
+    """The highest rank of a rung, as a share of the shorter side: with more, too little residual is left to measure."""
     hidden: float = 0.1
     """The share of the entries that a rung has to predict."""
     standard_errors: float = 2.0
-    """A rung is worse than another if it predicts worse by more than so many standard errors of the difference."""
+    """A rung is worse than another if its mean prediction error is larger by this many standard errors."""
     patience: int = 1
     """How many rungs in a row may be worse than the best before the ladder ends. With few columns, a direction may help
     only together with the next one."""
@@ -66,7 +67,7 @@ class DescentSettings:
     settled: float = 0.03
     """A rung ends when a step moves L by less than this share of the error that the noise leaves in L in any case."""
     predicted: float = 0.003
-    """A prediction ends when a step moves it by less than this share of that error: rungs are told apart by less."""
+    """A prediction ends when a step moves it by less than this share of that error: rungs may differ by very little."""
     measured_entries: int = 20_000
     """σ is measured on about this many entries in every step, and on all of them at the end."""
 
@@ -82,7 +83,7 @@ def noise_weights(
 ) -> tuple[float, float]:
     """(λ_L, λ_S) for ``delta="auto"``. Cost: one pass over the data, and about a second on at most 400 × 400 entries.
 
-    Where no column has any spread, because half of its entries are zero, there is no σ, and the paper's rule is taken.
+    Where at least half of the entries of every column are zero, no σ can be measured, and the paper's rule is taken.
     """
     noise = estimate_noise(source, rng, deadline, settings)
     if noise.sigma == 0.0:
@@ -98,8 +99,8 @@ def estimate_noise(
 ) -> Noise:
     """σ and the share of outliers, from a random submatrix. BLAS keeps to one thread: the matrices are small.
 
-    Where single cells are far out of scale, ``source`` shows them bounded from then on
-    (:mod:`rankwolf.data.bounded`), which costs two more passes.
+    Side effect: where single cells are far out of scale, ``source`` shows them cut to a bound from then on
+    (:mod:`rankwolf.data.bounded`). That costs two more passes.
     """
     with source.one_blas_thread():
         part = sample(source, rng, settings.sample_side)
@@ -112,7 +113,7 @@ def estimate_noise(
 
 
 def widest_column(data: Array) -> float:
-    """The spread of the column whose spread is largest; NaN where nothing was observed."""
+    """The largest :func:`spread` of a column of ``data``, in which NaN marks what was not observed."""
     return max((spread(column[~np.isnan(column)]) for column in data.T), default=0.0)
 
 
@@ -121,8 +122,8 @@ def noise_of_array(
 ) -> Noise:
     """σ and the share of outliers of a small array with NaN where nothing was observed.
 
-    Rows and columns without any entry are left out. When the ``deadline`` passes, the best rung so far is taken, whose
-    σ is rather too large.
+    Rows and columns without any entry are left out. When the ``deadline`` passes, the best rung so far is taken; its σ
+    tends to be too large.
     """
     seen = ~np.isnan(data)
     rows, columns = np.any(seen, axis=1), np.any(seen, axis=0)
@@ -144,7 +145,7 @@ class Rung:
 
 
 class Ladder:
-    """The fits of one array, of rank 0 and more."""
+    """The fits of one array, of rising rank from 0 on; entries are observed (``seen``) and ``shown`` or ``hidden``."""
 
     def __init__(self, data: Array, settings: DescentSettings, deadline: Deadline) -> None:
         self.settings, self.deadline = settings, deadline
@@ -157,7 +158,7 @@ class Ladder:
         self.least = settings.least_noise * (spread(data[self.seen]) or self.widest)
 
     def noise(self) -> Noise:
-        """The noise beside the best rung, once that is fitted to all entries."""
+        """The noise in the residual of the best rung, which is first fitted again to all entries."""
         if self.widest == 0.0:
             return Noise(0.0, 0.0)
         best = self._climb()
@@ -166,7 +167,7 @@ class Ladder:
         return self._noise_beside(best, self.seen)
 
     def _climb(self) -> Rung:
-        """The rung that predicts best. From rank r, the next one has at most 2r + 1 directions."""
+        """The rung that predicts best. The rung after one of rank r has a rank of at most 2r + 1."""
         m, n = self.data.shape
         most = int(self.settings.most_rank * min(m, n))
         rung = best = Rung(np.zeros((m, n)), np.zeros((n, 0)), self.widest)
@@ -192,7 +193,7 @@ class Ladder:
         return replace(noise_of_residual(residual, freedom, self.least), rank=rank)
 
     def _missing_directions(self, rung: Rung) -> Array:
-        """Right singular vectors of the clipped residual, strongest first, whose singular values are above noise's."""
+        """Right singular vectors of the clipped residual with singular values above those of noise, largest first."""
         noise = self._noise_beside(rung, self.shown)
         edge = weights_for_noise(noise, self.data.shape, float(np.mean(self.shown)))[0]
         limit = LIMIT_IN_SIGMAS * noise.sigma
@@ -204,7 +205,7 @@ class Ladder:
         return np.asarray(clipped.T @ vectors[:, long] if wide else vectors[:, long])
 
     def _fit(self, start: Rung, where: Array) -> Rung:
-        """A rung of the rank of ``start``, from there, on the entries ``where``: alternating projections, momentum."""
+        """Fit a rung, from ``start`` and with its rank, to the entries ``where``, by projections with momentum."""
         low_rank = point = start.low_rank
         right, sigma, momentum = start.right, start.sigma, Momentum()
         observed = int(np.count_nonzero(where))
@@ -227,16 +228,15 @@ class Ladder:
         return Rung(low_rank, right, sigma)
 
     def _error_of_fit(self, right: Array, where: Array) -> float:
-        """The error that the noise leaves in L, in units of σ: the root of the number of free parameters."""
+        """The Frobenius norm of the error of L that noise causes, in units of σ: √(number of free parameters)."""
         observed = int(np.count_nonzero(where))
         return float((freedom_of(right.shape[1], self.data.shape, observed) * observed) ** 0.5)
 
     def _prediction_errors(self, rung: Rung) -> Array:
         """|M − prediction| on the hidden entries, each predicted from the shown entries of its row.
 
-        The coefficients of a row are robust, and drawn to zero as far as their spread over all rows says: with few
-        columns a prediction by plain least squares would be worse than none. They are found as L was, with V and σ as
-        they are.
+        The coefficients of a row are fitted robustly, with fixed V and σ, and each is shrunk by s²/(s² + σ²), where s
+        is its root mean square over all rows: with few columns, plain least squares would predict worse than 0 does.
         """
         predicted = point = rung.low_rank
         right, sigma, momentum = rung.right, rung.sigma, Momentum()
@@ -254,7 +254,7 @@ class Ladder:
         return np.asarray(np.abs(self.data - predicted)[self.hidden])
 
     def _is_worse(self, errors: Array, than: Array) -> bool:
-        """Whether these errors are larger by more than chance; outliers among the hidden entries count little."""
+        """Whether ``errors`` exceed ``than`` by more than chance; both are cut at 2·median, for outliers' sake."""
         if errors.size == 0:
             return False
         limit = 2.0 * float(np.median(than))
@@ -264,9 +264,10 @@ class Ladder:
 
 
 def _pushed(momentum: Momentum, point: Array, last: Array, low_rank: Array) -> tuple[Momentum, Array]:
-    """Where the next step begins: beyond ``low_rank``, in the direction from ``last``, the L before.
+    """The next momentum, and the point low_rank + factor·(low_rank − last) from which the next step begins.
 
-    The step from ``point`` led to ``low_rank``; where the momentum pointed uphill, it begins anew.
+    ``last`` is the L before, and the step from ``point`` led to ``low_rank``. Where that step went against the
+    momentum, the momentum starts from 0 again.
     """
     if float(np.sum((low_rank - point) * (low_rank - last))) < 0.0:
         momentum = Momentum()

@@ -36,7 +36,7 @@ class Variances:
 
     @classmethod
     def of(cls, noise: Array, least: float = 0.0) -> Variances:
-        """Measured on ``noise``, zero where nothing was observed. No b_j is taken as smaller than ``least``."""
+        """Variances measured on ``noise``, which is 0 where nothing was observed. No b_j is below ``least``."""
         squares = np.square(noise)
         mean, spread = float(np.mean(squares)), float(np.var(squares))
         rows = _less_chance(np.mean(squares, axis=1), spread / noise.shape[1])
@@ -44,26 +44,29 @@ class Variances:
         return cls(rows / mean if mean > 0.0 else np.ones_like(rows), np.maximum(columns, least))
 
     def among(self, rows: Array, columns: Array) -> Variances:
-        """These variances in a larger matrix: its other rows and columns have no entries, and variance 0.
+        """These variances within a larger matrix, whose other rows and columns are empty and have variance 0.
 
-        ``rows`` and ``columns`` are true where these are. The variances are divided by the share of such rows and
-        columns, since an observed entry has the same variance as before and fewer are observed.
+        ``rows`` and ``columns`` are true where these variances belong. The variances are divided by the share of such
+        rows and columns: they are means per entry over the observed share, which is smaller in the larger matrix.
         """
         of_rows, of_columns = np.zeros(rows.size), np.zeros(columns.size)
         of_rows[rows], of_columns[columns] = self.rows / np.mean(rows), self.columns / np.mean(columns)
         return Variances(of_rows, of_columns)
 
     def blended(self, found: Variances, share: float) -> Variances:
-        """These together with the variances that were ``found`` on further rows, a ``share`` of all rows by now.
+        """These variances and those ``found`` on further rows, which are a ``share`` of all rows by now, in one.
 
-        Each contributes to the sample of rows by its share; the columns are the same, and their variances averaged.
+        The sample of row variances takes from each its share; the columns are the same, and their variances are
+        averaged.
         """
         count = max(self.rows.size, found.rows.size)
         kept = [_spread(self.rows, round((1.0 - share) * count)), _spread(found.rows, round(share * count))]
         return Variances(np.concatenate(kept), (1.0 - share) * self.columns + share * found.columns)
 
     def spectral_norm(self, shape: tuple[float, float]) -> float:
-        """What the norm of such noise, of that ``shape``, exceeds in one of a hundred cases. No time to speak of.
+        """A bound that the spectral norm of such noise, of that ``shape``, exceeds in one of a hundred cases.
+
+        Cost: some milliseconds.
 
         >>> round(Variances(np.ones(2), np.full(3, 4.0)).spectral_norm((900, 100)), 1)  # 2·(30 + 10), and a little
         81.0
@@ -78,7 +81,7 @@ class Variances:
 
 
 def fluctuation(shape: tuple[float, float]) -> float:
-    """The factor over the edge that the norm of even noise of that ``shape`` exceeds in one of a hundred cases.
+    """The factor above the edge that the norm of noise of one variance exceeds in one of a hundred cases.
 
     For variance 1, σ₁² is about (√m + √n)² + (√m + √n)(1/√m + 1/√n)^⅓·t, and t has the Tracy-Widom distribution.
     """
@@ -87,15 +90,15 @@ def fluctuation(shape: tuple[float, float]) -> float:
 
 
 def _spread(rows: Array, count: int) -> Array:
-    """About ``count`` of the ``rows``, evenly spread over their quantiles."""
+    """At most ``count`` of the ``rows``, evenly spread over their quantiles."""
     return np.asarray(np.sort(rows)[np.linspace(0, rows.size - 1, min(count, rows.size)).astype(int)])
 
 
 def _less_chance(means: Array, variance: float) -> Array:
-    """Measured ``means`` without what chance has added to their spread: chance alone gives them this ``variance``.
+    """Measured ``means``, drawn together by as much as chance has spread them; chance alone has this ``variance``.
 
-    The largest are cut off: one row or column with large residuals is badly fitted rather than noisy, and would decide
-    the norm alone.
+    The largest are cut at a quantile: a single row or column with large residuals is badly fitted rather than noisy,
+    and would decide the norm alone.
     """
     centre, spread = float(np.mean(means)), float(np.var(means))
     share = max(1.0 - variance / spread, 0.0) ** 0.5 if spread > 0.0 else 0.0
@@ -104,7 +107,7 @@ def _less_chance(means: Array, variance: float) -> Array:
 
 
 def _solved(variances: Array, count: float, values: Array) -> Array:
-    """For each c in ``values``, log x with Σ_j x·b_j/(1 − b_j·x) = c, a sum of ``count`` b_j like ``variances``."""
+    """For each c in ``values``, log x with Σ_j x·b_j/(1 − b_j·x) = c; ``variances`` are a sample of ``count`` b_j."""
     points = scipy.special.expit(np.linspace(-16.0, 16.0, 600)) / np.max(variances)
     product = variances * points[:, None]
     sums = count * np.mean(product / (1.0 - product), axis=1)
@@ -112,6 +115,6 @@ def _solved(variances: Array, count: float, values: Array) -> Array:
 
 
 def _error_of_mean(variances: Array, count: float) -> float:
-    """The relative standard error of the mean of ``count`` variances, when it is taken from this sample of them."""
+    """The relative standard error of the mean of ``count`` variances, estimated from this sample of them."""
     share = max(1.0 - variances.size / count, 0.0)
     return float((share * np.var(variances) / variances.size) ** 0.5 / np.mean(variances))

@@ -3,12 +3,12 @@
 Let M = L + S + E, E noise of standard deviation σ. The weights should be just large enough to keep E and S out of L:
 
 - λ_S = 2σ. An entry that is further than 2σ from L then pulls at L no more than one that is 2σ away.
-- λ_L = ‖G‖₂, G = clip(E + S, ±λ_S), which is how noise and outliers enter the optimality conditions. Directions that
-  are no longer than that may be noise. The norm follows from how the variances of G differ between rows and columns
+- λ_L = ‖G‖₂ with G = clip(E + S, ±λ_S), which is how noise and outliers enter the optimality conditions. A direction
+  with a smaller singular value may be noise. The norm depends on how the variances of G differ between rows and columns
   (:mod:`rankwolf.weights.edge`); in tables they do, the more so once columns were scaled.
 
-λ_S is a weight, no verdict: one in twenty entries of pure noise is further than 2σ from L, and so in S. An entry is
-*called* an outlier where it is further than ``OUTLIER_IN_SIGMAS``·σ from L.
+λ_S alone does not decide what an outlier is: one in twenty entries of pure noise is further than 2σ from L, and so in
+S. An entry is *called* an outlier where it is further than ``OUTLIER_IN_SIGMAS``·σ from L.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ Share = Callable[[float], float]
 LIMIT_IN_SIGMAS = 2.0
 # |M − L|/σ from which an entry is called an outlier: one in a thousand entries of Gaussian noise is beyond it.
 OUTLIER_IN_SIGMAS = 3.2905
-# While σ is measured, entries beyond this many σ are taken for outliers; so is this share of Gaussian noise.
+# While σ is measured, entries beyond 3σ are taken for outliers; a share of 0.0027 of Gaussian noise is beyond, too.
 TRIM_IN_SIGMAS, TRIMMED = 3.0, 0.0027
-# With missing entries, at most this share of the residual is put down to shrinkage: see weights_for_noise.
+# With missing entries: the largest share of the residual that is attributed to shrinkage (weights_for_noise).
 MOST_LOSS = 0.5
 # The largest share of outliers, among the entries that a fit does not match exactly.
 MOST_OUTLIERS = 0.35
-# The largest leverage of a column: the residuals of one with more say nothing about σ.
+# The largest leverage of a column: above it, residuals are too small to say anything about σ.
 MOST_LEVERAGE = 0.98
-# Of more columns, so many quantiles of the leverages stand for them all.
+# With more columns than this, as many quantiles of their leverages are used instead.
 MOST_LEVERAGES = 200
 # The largest share of entries that a fit is taken to match exactly: of more, too little would be left to measure σ.
 MOST_FREEDOM = 0.75
@@ -59,7 +59,7 @@ class Noise:
     variances: Variances | None = None
 
     def blended(self, found: Noise, share: float) -> Noise:
-        """This noise together with what was ``found`` on further rows, a ``share`` of all rows by now."""
+        """This noise and that ``found`` on further rows, which are a ``share`` of all rows by now, averaged."""
         mine, theirs = self.variances, found.variances
         return Noise(
             ((1.0 - share) * self.sigma**2 + share * found.sigma**2) ** 0.5,
@@ -73,11 +73,11 @@ class Noise:
 def weights_for_noise(
     noise: Noise, shape: tuple[float, float], observed_fraction: float
 ) -> tuple[float, float]:
-    """(λ_L, λ_S): λ_S = 2σ, and λ_L the spectral norm of clipped noise and outliers on the observed entries.
+    """(λ_L, λ_S): λ_S = 2σ, and λ_L is the spectral norm of clipped noise and outliers on the observed entries.
 
-    Where a share 1 − ρ of the entries is missing at random, shrinkage makes each of the r directions of the fit λ_L/ρ
-    too short. On the observed entries that loss looks like more noise, of variance r·(λ_L/ρ)²/(mn), which λ_L has to
-    keep out of L as well.
+    Where a share 1 − ρ of the entries is missing at random, shrinkage makes each of the r singular values of the fit
+    too small by λ_L/ρ. On the observed entries that loss looks like more noise, of variance r·(λ_L/ρ)²/(mn), which λ_L
+    has to keep out of L as well.
 
     >>> lambda_L, lambda_S = weights_for_noise(Noise(1.0, 0.05), (400, 100), 1.0)
     >>> round(lambda_L, 1), lambda_S
@@ -105,7 +105,7 @@ def clipped_variance(limit: float) -> float:
 def noise_of_residual(
     residual: Array, freedom: float, least: float = 0.0, leverages: Array | None = None
 ) -> Noise:
-    """What :func:`measure` finds in a matrix, NaN where nothing was observed, and its variances by rows and columns."""
+    """σ, the share of outliers and the variances by rows and columns of a residual matrix; NaN: not observed."""
     seen = ~np.isnan(residual)
     noise = measure(residual[seen], freedom, least, leverages)
     if noise.sigma == 0.0:
@@ -150,13 +150,13 @@ def sigma_and_share(
 
     σ is read from one quantile of |D|, the median of what is left when two groups are taken off:
 
-    - *The smallest share f.* Such a fit can match a share f of the entries exactly, whatever they are, and a robust fit
-      tends to: the plain median would be too small, and 0 from f = ½ on.
+    - *The smallest share f.* A fit with so many parameters can match a share f of the entries exactly, whatever they
+      are, and a robust fit tends to. The plain median would be too small, and 0 from f = ½ on.
     - *The outliers*, beyond 3σ. Their share and σ depend on each other and are found in turns.
 
     At most 35 % of the entries that are not matched are called outliers, and σ is made large enough for that.
-    Otherwise, of a table in which half of the columns are nearly constant, σ would be the noise of that half, and the
-    other half all outliers.
+    Otherwise, in a table half of whose columns are nearly constant, σ would be the noise of that half, and all of the
+    other half would be outliers.
     """
     freedom = min(freedom, MOST_FREEDOM)
     deviations = np.sqrt(1.0 - (np.array([freedom]) if leverages is None else leverages))
@@ -174,7 +174,7 @@ def sigma_and_share(
 
 
 def _quantile_of(deviations: Array, level: float) -> float:
-    """The magnitude below which a share ``level`` of Gaussian numbers lies, equally many of each of ``deviations``."""
+    """The quantile ``level`` of |x| for an equal mixture of Gaussians x with these standard ``deviations``."""
     low, high = (
         float(extreme) * float(scipy.special.ndtri(0.5 + 0.5 * level))
         for extreme in (np.min(deviations), np.max(deviations))
@@ -189,9 +189,10 @@ def _quantile_of(deviations: Array, level: float) -> float:
 
 
 def leverages_of(right: Array, freedom: float) -> Array:
-    """h of the columns, of mean ``freedom`` at most, beside an L whose right singular space is ``right``, orthonormal.
+    """The leverage h_j of each column (or quantiles of them), for an L with the orthonormal right factor ``right``.
 
-    A row that is fitted to its n entries by least squares matches entry j by the share ‖v_j‖² whatever it is.
+    h_j is proportional to ‖v_j‖², the share of entry j that a least-squares fit of its row matches whatever the entry
+    is. Their mean is ``freedom``, or less where a leverage is cut at its maximum.
     """
     squares = np.sum(np.square(right, dtype=np.float64), axis=1)
     mean = max(float(np.mean(squares)), np.finfo(np.float64).tiny)
@@ -201,15 +202,15 @@ def leverages_of(right: Array, freedom: float) -> Array:
 
 
 def spread(entries: Array) -> float:
-    """The standard deviation of ``entries`` about 0, from the median of their magnitudes; 0 where there are none."""
+    """The standard deviation of ``entries`` about 0, robustly: median|x|/0.6745; 0 where there are no entries."""
     return float(np.median(np.abs(entries)) / scipy.special.ndtri(0.75)) if entries.size else 0.0
 
 
 def freedom_of(rank: int, shape: tuple[int, int], observed: float) -> float:
-    """r(m + n − r)/|Ω|: the share of the observed entries that an L of this rank matches whatever they are."""
+    """r(m + n − r)/|Ω|, at most ``MOST_FREEDOM``: the share of the entries that an L of rank r can match exactly."""
     return min(rank * (shape[0] + shape[1] - rank) / max(observed, 1.0), MOST_FREEDOM)
 
 
 def _left_over(freedom: float) -> float:
-    """The standard deviation of the residual over that of the noise, √(1 − f), for a fit by least squares."""
+    """√(1 − f): the standard deviation of a least-squares fit's residual, over that of the noise."""
     return float((1.0 - min(freedom, MOST_FREEDOM)) ** 0.5)

@@ -9,7 +9,7 @@ PAPER_DELTA = 1e-3
 
 
 def paper_weights(data: Data, delta: float) -> tuple[float, float]:
-    """(λ_L, λ_S) of the paper's rule for this data."""
+    """(λ_L, λ_S) by :func:`paper_rule`, with norm, observed share and shape of ``data``."""
     return paper_rule(delta, data.summary.norm, data.observed_fraction, max(data.shape))
 
 
@@ -18,7 +18,7 @@ def paper_rule(
 ) -> tuple[float, float]:
     """λ_L = δρ‖P_Ω M‖_F and λ_S = δ√ρ‖P_Ω M‖_F / √max(m, n).
 
-    A zero matrix has no scale of its own; any positive weights give L = S = 0 then, and 1 stands in for its norm.
+    ρ is the share of observed entries. For a zero matrix any positive weights give L = S = 0; its norm is taken as 1.
     """
     norm = norm or 1.0
     return delta * observed_fraction * norm, delta * observed_fraction**0.5 * norm / longer_side**0.5

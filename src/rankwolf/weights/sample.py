@@ -9,7 +9,7 @@ import numpy as np
 from rankwolf.data import Source, SparseObserved, Sums, Task
 from rankwolf.ground.arrays import Array
 
-# A sparse matrix whose fullest submatrix holds a smaller share of its entries says nothing about noise.
+# The least share of stored entries in the fullest submatrix of a sparse matrix: with fewer, noise cannot be measured.
 LEAST_SHARE = 0.1
 
 
@@ -21,7 +21,7 @@ class SampledRows(Sums):
 
 
 class SampleRows(Task[SampledRows]):
-    """Some columns of some rows. The array beside the rows is one column, not zero where a row is wanted."""
+    """Copy ``columns`` of some rows. Rows: one column of marks, not zero where a row is wanted."""
 
     writes_rows = False
 
@@ -42,7 +42,7 @@ class SampleRows(Task[SampledRows]):
 def sample(source: Source, rng: np.random.Generator, side: int) -> Array:
     """At most ``side`` random rows and columns, in float64, with NaN where nothing was observed. One pass.
 
-    Of a sparse matrix, the rows and columns with the most entries.
+    A sparse matrix gives its rows and columns with the most entries; ValueError where even these are nearly empty.
     """
     if isinstance(source, SparseObserved):
         dense = source.densest(side).astype(np.float64)

@@ -1,6 +1,6 @@
 """A matrix that is a dask.array: in the threads of this process, or on the workers of a cluster.
 
-Partitions and the orders that move their rows are here, and how they survive the loss of a worker. Dask itself is
+Partitions and the orders that change their rows are here, and how they survive the loss of a worker. Dask itself is
 imported inside the functions that need it.
 """
 

@@ -11,17 +11,17 @@ import numpy as np
 from rankwolf.data.request import Request
 from rankwolf.ground.complaints import bad
 
-# Up to this size any rechunking is cheap on a cluster: the whole matrix crosses the network once, in seconds.
+# Bytes of a matrix up to which any rechunking is cheap on a cluster: all of it crosses the network once, in seconds.
 CHEAP_BYTES = 2 * 2**30
-# Partitions for each thread, at most: about 3 ms of the scheduler's time go into each of them, in every pass.
+# Partitions for each thread, at most, unless memory asks for more: each costs the scheduler 3 ms in every pass.
 MOST_PER_THREAD = 2
 
 
 @dataclass(frozen=True)
 class Room:
-    """What there is to work with: threads, bytes of memory in all (None: no limit is known), bytes for a partition.
+    """What there is to work with: threads, bytes of memory in all (None: unknown), bytes that a partition may have.
 
-    A matrix of at most ``cheap`` bytes is rechunked without asking.
+    A matrix of at most ``cheap`` bytes is rechunked without asking the user.
     """
 
     threads: int
@@ -36,7 +36,7 @@ def is_dask_array(X: Any) -> bool:
 
 
 def check_array(X: Any, request: Request) -> None:
-    """Refuse what is no matrix of real numbers, in NumPy's blocks of known sizes."""
+    """Raise unless ``X`` is a matrix of real numbers whose blocks are NumPy arrays of known sizes."""
     if X.ndim == 2 and any(np.isnan(size) for sizes in (X.shape, *X.chunks) for size in sizes):
         remedy = "Call X.compute_chunk_sizes()."
         raise bad("X", "an array with chunks of known sizes", f"shape {X.shape}", request.where, remedy)
@@ -59,7 +59,11 @@ def mask_like(X: Any, request: Request) -> Any:
 
 
 def row_chunks(tall: Any, room: Room, transposed: bool) -> tuple[int, ...]:
-    """The heights of the partitions of ``tall``, the matrix with its longer side first."""
+    """The heights of the partitions of ``tall``, the matrix with its longer side first.
+
+    Neighbouring chunks are merged up to the size of a partition, where there are many. Cutting them up needs a matrix
+    that is cheap to rechunk; a ValueError asks the user to rechunk any other.
+    """
     heights, row_bytes = tall.chunks[0], tall.shape[1] * tall.dtype.itemsize
     cheap = tall.nbytes <= room.cheap
     if len(heights) < room.threads and cheap:
@@ -78,7 +82,7 @@ def _even(rows: int, count: int) -> tuple[int, ...]:
 
 
 def _merged(heights: tuple[int, ...], most: int) -> tuple[int, ...]:
-    """Neighbours together, up to ``most`` rows: no chunk is cut."""
+    """Heights of neighbouring chunks put together, up to ``most`` rows; no chunk is cut."""
     merged = [0]
     for height in heights:
         if merged[-1] and merged[-1] + height > most:

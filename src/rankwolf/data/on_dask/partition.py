@@ -1,9 +1,9 @@
-"""What happens on a worker: one partition of the matrix, the row-aligned arrays beside it, and orders that move them.
+"""What happens on a worker: one partition of the matrix, the row-aligned arrays beside it, and orders that change them.
 
-The rows of a partition are changed in place, in the memory of one worker, so every change has a number. An order says
-which number it starts from. Rows that are not there yet (the worker is new, because another one died) answer
-:class:`Behind` instead of doing anything; rows that have already obeyed an order give the same answer again. So an
-order can be sent twice, and nothing is ever applied twice or left out.
+The rows of a partition are changed in place, in the memory of one worker, so the changes are counted. An order says how
+many changes must come before it. Rows that have seen fewer (they are new, because a worker died) answer
+:class:`Behind` instead of doing anything; rows that have already obeyed the order give the same answer again. So an
+order can be sent twice, and no change is ever made twice or left out.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ class Work(Protocol):
 
 @dataclass(frozen=True)
 class Order:
-    """``number`` of changes before this one; the arrays that it needs; names of those that nobody needs any more.
+    """How a partition may obey: after ``number`` changes, with the arrays ``rows``, which it ``writes`` or only reads.
 
-    ``anywhere``: it brings all the arrays itself, so it can be obeyed whatever was before.
+    ``released`` are names of arrays that nobody needs any more. ``anywhere``: it can be obeyed after any number of
+    changes, because it needs no arrays or brings all of them itself.
     """
 
     number: int
@@ -54,7 +55,7 @@ class Order:
 
 @dataclass
 class PartitionRows:
-    """The row-aligned arrays of one partition, how often they were changed, and the answer to the last change."""
+    """The row-aligned arrays of one partition, the number of changes so far, and the answer to the last change."""
 
     partition: int
     number: int = 0
@@ -67,7 +68,7 @@ class PartitionRows:
 
 @dataclass(frozen=True)
 class Behind:
-    """Partitions whose rows are older than an order: (partition, changes so far)."""
+    """The answer where rows are older than an order: (partition, changes so far) of each; none if answers were lost."""
 
     places: tuple[tuple[int, int], ...]
 
@@ -84,7 +85,7 @@ class Block:
 
 
 class PartitionTiles(Source):
-    """A block as a source of its own, which one thread works on; ``first`` is the number of its first row."""
+    """A block as a source of its own, for one thread; ``first`` is the number of its first row in the whole matrix."""
 
     in_memory = True
 
@@ -99,7 +100,7 @@ class PartitionTiles(Source):
         return self.read_user(slice(start, stop))
 
     def read_user(self, rows: slice | Array, columns: slice | Array = slice(None)) -> Array:
-        """The same: a block lies as the solver sees it. ``columns`` may be numbers, too, where ``rows`` is a slice."""
+        """A part of the block, as the solver sees it; ``columns`` may be an array of numbers if ``rows`` is a slice."""
         data, observed = self._block.data, self._block.observed
         return make_tile(
             data[rows, columns], None if observed is None else observed[rows, columns], self.dtype
@@ -107,10 +108,10 @@ class PartitionTiles(Source):
 
 
 def make_block(data: Any, observed: Any, shape: tuple[int, int], dtype: np.dtype[Any]) -> Block:
-    """The block of the array, masked or not, that Dask made; an error where it is not what the dask.array declares.
+    """The block of an array, masked or not, that Dask made; an error where it is not what the dask.array declares.
 
-    Dask does not look: a block of another width would be read past its end, one of fewer rows would change the shape
-    of the result, and of complex numbers only the real parts would be seen.
+    Dask does not check: a block of another width would be read past its end, one of fewer rows would change the shape
+    of the result, and of complex numbers only the real parts would be used.
     """
     if isinstance(data, np.ma.MaskedArray):
         present = ~np.ma.getmaskarray(data)
@@ -134,7 +135,7 @@ def _not_declared(name: str, declared: str, found: str) -> ValueError:
 
 
 def start_rows(partition: int, block: Block) -> PartitionRows:
-    """No arrays yet. The block is asked for, so that Dask puts them beside it."""
+    """The rows of a partition, with no arrays yet. ``block`` is an argument so that Dask puts the rows beside it."""
     return PartitionRows(partition)
 
 
@@ -148,7 +149,10 @@ def obey(
     order: Order,
     dtype: np.dtype[Any],
 ) -> Any:
-    """The one function that a pass runs on a worker, once for each partition."""
+    """Obey an order; the one function that runs on workers, once for each partition of a pass.
+
+    Returns the answer of ``work``, the same again where it was obeyed before, or :class:`Behind`.
+    """
     if order.writes and rows.number == order.number + 1 and not order.anywhere:
         return rows.answer
     if rows.number != order.number and not order.anywhere:
@@ -169,7 +173,7 @@ def obey(
 
 
 def add_up(answers: Sequence[Any]) -> Any:
-    """Sums in the order of the partitions; where rows were behind, which ones."""
+    """The answers, which are sums, added in the order of the partitions; :class:`Behind` where any of them is."""
     behind = [place for answer in answers if isinstance(answer, Behind) for place in answer.places]
     if behind:
         return Behind(tuple(behind))
@@ -181,7 +185,11 @@ def add_up(answers: Sequence[Any]) -> Any:
 
 @dataclass(frozen=True)
 class RunTask:
-    """A pass over the tiles of a partition. ``part``: arrays that came from the client, by their place, or None."""
+    """A pass of ``task`` over the tiles of a partition.
+
+    ``part`` has the rows of plain arrays that the client sent, or None; ``places`` are their places among the task's
+    row-aligned arrays.
+    """
 
     task: Task[Any]
     places: tuple[int, ...] = ()
@@ -190,7 +198,7 @@ class RunTask:
         return size_of(vars(self))
 
     def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Any) -> Any:
-        """Run the task over the tiles of the partition; its sums."""
+        """Run the task over the tiles of the partition; returns its sums."""
         rows = list(arrays)
         for place, array in zip(self.places, part or (), strict=True):
             rows.insert(place, array)
@@ -209,7 +217,7 @@ class MapRows:
 
 
 class NumberRows:
-    """Row numbers of the whole matrix."""
+    """The array becomes the numbers that the partition's rows have in the whole matrix."""
 
     def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Any) -> None:
         """Write the numbers into the array."""

@@ -1,8 +1,8 @@
 """A worker's process while tasks run in it: BLAS with one thread, and freed memory that is kept for the next tile.
 
-Dask's nannies start workers with MALLOC_TRIM_THRESHOLD_, so that what is freed goes back to the system at once. With
-it, glibc maps every buffer of more than 128 kB anew, and the pages of a tile are asked for one by one in each product:
-half of the time of a pass. So the thresholds are higher while tasks run, and Dask's own again when none does.
+Dask's nannies start workers with MALLOC_TRIM_THRESHOLD_ set, so that freed memory goes back to the system at once. Then
+glibc maps every buffer of more than 128 kB anew, and each product asks the system for the pages of its tile one by one,
+which takes half of the time of a pass. So the thresholds are higher while tasks run, and Dask's own when none does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from rankwolf.ground.blas import one_blas_thread
 from rankwolf.ground.counted import Counted
 
-# Numbers of mallopt's parameters, in glibc; what they are where nobody set them; and the most that the second takes.
+# The numbers of two parameters of glibc's mallopt, the default of both, and the largest value of the second.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 DEFAULT_THRESHOLD, LARGEST_THRESHOLD = 128 * 1024, 32 * 2**20
 TRIM_VARIABLE, MMAP_VARIABLE = "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"
@@ -28,12 +28,12 @@ def _settings() -> Iterator[None]:
 
 
 working = Counted(_settings)
-"""Around every task of this package: tasks of several threads share the process."""
+"""``with working(): ...`` is around every task on a worker. It is counted, because threads of a worker share it."""
 
 
 @contextmanager
 def _freed_memory_kept() -> Iterator[None]:
-    """A context in which the process keeps what is freed. Where no threshold was set, glibc finds good ones itself."""
+    """A context in which the process keeps freed memory; nothing to do without thresholds, as glibc adapts its own."""
     if TRIM_VARIABLE not in os.environ:
         yield
         return

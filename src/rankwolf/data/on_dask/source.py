@@ -1,14 +1,14 @@
 """A dask.array as a source: blocks and row-aligned arrays stay on the workers, factors and sums travel.
 
-A pass is one task for each partition. What it takes, the task with its factors, is sent to every worker once; what it
-gives, the sums, is added up in a tree on the way back. Nothing of the matrix ever comes to the client but the few rows
-of a sample.
+A pass is one Dask task for each partition. The pass's own task, with its factors, is sent to every worker once; its
+sums are added up in a tree on the way back. During a run nothing of the matrix comes to the client but the few rows of
+a sample.
 
-*Losing a worker.* The blocks are Dask's own: it computes those that were lost once more, elsewhere. The rows beside
-them were changed in place, and start again from nothing. The client keeps the orders that changed rows, and has the
-lost partitions obey them once more, in their order; so they come back to the last bit, at the price of their share of
-the passes. From time to time the rows are fetched, where they are small beside the data, and the orders before that
-are forgotten.
+*Losing a worker.* The blocks are Dask's own: it computes lost ones once more, elsewhere. The rows beside them were
+changed in place, and start again from nothing. The client keeps the orders that changed rows, and has the lost
+partitions obey them once more, in the same order. So their rows come back to the last bit, at the price of their share
+of the passes. From time to time, where the rows are small beside the data, the client fetches them and forgets the
+orders before that.
 """
 
 from __future__ import annotations
@@ -47,16 +47,17 @@ from rankwolf.ground.deadline import current
 from rankwolf.ground.low_rank import LowRank, svd_of_triangles
 from rankwolf.ground.once import computed_once
 
-# Row-aligned arrays up to this size come to the client: U of a result, and rows from which lost ones are made again.
+# Row-aligned arrays of at most so many bytes are fetched to the client: U of a result, and copies from which lost rows
+# are made again.
 CLIENT_BYTES = 2**30
-# Changes after which the rows are fetched, where they have at most this share of the data's columns.
+# After so many changes the rows are fetched, if they have at most this share of the number of the data's columns.
 FETCH_EVERY, NARROW = 16, 0.25
-# How often workers may die during one pass before it is given up.
+# How often a pass is tried, when workers die during it.
 MOST_ATTEMPTS = 5
 
 
 class RowHandle:
-    """A row-aligned array on the workers."""
+    """A name for a row-aligned array on the workers, with its shape and type. Without a handle it is dropped."""
 
     def __init__(self, name: int, shape: tuple[int, int], dtype: Any) -> None:
         self.name, self.shape, self.dtype = name, shape, np.dtype(dtype)
@@ -74,7 +75,7 @@ class RowHandle:
 
 @dataclass(frozen=True)
 class Change:
-    """An order that changed rows, as it was sent."""
+    """An order as it is sent, with its work and what each partition gets; one that changed rows is kept."""
 
     label: str
     work: Work
@@ -85,8 +86,8 @@ class Change:
 class OnDask(Source):
     """A dask.array, partitioned along its longer side, with an optional mask.
 
-    Memory on the workers: the matrix in its own type and the rows of the method. ``n_threads`` is for this process:
-    the workers have as many threads as they were started with.
+    Memory on the workers: the matrix in its own type, and the row-aligned arrays. ``n_threads`` holds for this process
+    alone: workers have as many threads as they were started with.
     """
 
     def __init__(self, X: Any, observed: Any, n_threads: int, max_memory: int | None = None) -> None:
@@ -99,7 +100,7 @@ class OnDask(Source):
         self._changes: list[Change] = []
 
     def __reduce__(self) -> Any:
-        return type(None), ()  # a cluster is not part of a result that is sent elsewhere
+        return type(None), ()  # pickled as None: a result that is sent elsewhere has no cluster
 
     @computed_once
     def _workers(self) -> Workers:
@@ -135,7 +136,7 @@ class OnDask(Source):
         return tile
 
     def read_user(self, rows: slice | Array, columns: slice = slice(None)) -> Array:
-        """A part as the user counts, brought to the client; what no pass has loaded yet is computed for it alone."""
+        """A part of the user's matrix, brought to the client; before the first pass, only this part is computed."""
         if "_workers" not in vars(self):
             array, mask = self._array[rows, columns], self._mask
             seen = None if mask is None else mask[rows, columns].compute()
@@ -153,7 +154,7 @@ class OnDask(Source):
         return np.concatenate(list(self.read_runs(runs, columns)))
 
     def read_runs(self, runs: list[tuple[int, int]], columns: slice | Array = slice(None)) -> Iterator[Any]:
-        """Tiles for ranges of rows, brought to the client; one task for each partition fetches all of them."""
+        """The tile of each run, brought to the client; one task for each partition fetches its rows of all runs."""
         pieces = [
             [(max(start - first, 0), min(stop - first, height)) for start, stop in runs]
             for first, height in zip(self._first, self._heights, strict=True)
@@ -166,7 +167,7 @@ class OnDask(Source):
             yield np.concatenate(found)
 
     def allocate(self, width: int, dtype: Any = None) -> Any:
-        """A handle. The workers make the zeros when a task asks for them."""
+        """A handle for a new array. The workers make its zeros when an order first uses it."""
         name = next(self._names)
         handle = RowHandle(name, (self.shape[0], width), self.dtype if dtype is None else dtype)
         self._live[name] = handle
@@ -174,7 +175,7 @@ class OnDask(Source):
         return handle
 
     def run(self, task: Task[S], *rows: Any) -> S:
-        """One task on the cluster for each partition. Plain arrays among ``rows`` are cut up and sent."""
+        """One pass: a Dask task for each partition. Plain arrays among ``rows`` are cut up and sent to the workers."""
         current().check()
         task = self.in_scale(task)
         self.prepare()
@@ -193,7 +194,7 @@ class OnDask(Source):
         return sums
 
     def map(self, function: Callable[..., Array], *rows: Any) -> Any:
-        """A new array on the workers, ``function`` of the others; a call with no rows tells its width and type."""
+        """A handle for ``function`` of the rows of others; a call here with no rows tells its width and type."""
         empty = function(*(np.empty((0, array.shape[1]), array.dtype) for array in rows))
         made = self.allocate(empty.shape[1], empty.dtype)
         self._change("map", MapRows(function), (*rows, made))
@@ -208,7 +209,7 @@ class OnDask(Source):
         return row
 
     def row_numbers(self) -> Any:
-        """0, 1, 2, … as an array on the workers."""
+        """A handle for 0, 1, 2, … as an array of one column on the workers."""
         numbers = self.allocate(1, np.int64)
         self._change("map", NumberRows(), (numbers,))
         return numbers
@@ -218,13 +219,13 @@ class OnDask(Source):
         return rows if isinstance(rows, np.ndarray) else self._fetch([rows])[0]
 
     def spread(self, array: Array) -> Any:
-        """A handle of the array, which is cut up and sent to the workers."""
+        """A handle for a copy of the array on the workers, to which it is sent in pieces."""
         handle = self.allocate(array.shape[1], array.dtype)
         self._change("place", PlaceRows(), (handle,), [(block,) for block in self._cut(array)])
         return handle
 
     def low_rank(self, left: Any, right: Array) -> LowRank:
-        """A tall QR in two rounds: of each partition, then of the triangles, which come to the client."""
+        """The SVD of left·rightᵀ; the QR of ``left`` is made of each partition, then of the triangles at the client."""
         if not left.shape[1]:
             return LowRank.zeros((left.shape[0], right.shape[0]), left.dtype)
         part = self.allocate(left.shape[1], np.float64)
@@ -244,9 +245,9 @@ class OnDask(Source):
         return super().factors(LowRank(self.spread(u), low_rank.s, low_rank.vt) if here else low_rank)
 
     def as_user_sees(self, low_rank: LowRank) -> LowRank:
-        """U as an array where it fits the client, else as a dask.array that is on the workers already.
+        """L as the user's matrix lies: U as an array of at most ``CLIENT_BYTES``, else as a dask.array on the workers.
 
-        Such a dask.array holds until rows are changed again, by a pass that writes or by :meth:`spread`.
+        Such a dask.array is valid until rows are changed again, by a pass that writes or by :meth:`spread`.
         """
         left: Any = low_rank.u
         if isinstance(left, RowHandle):
@@ -256,8 +257,8 @@ class OnDask(Source):
     def map_lazily(self, function: Callable[..., Array], left: Any) -> Any:
         """``function(tile, rows of left)`` for each partition, as a dask.array of the user's shape.
 
-        ``left`` has a row for each row that the solver sees: an array, which is sent to the workers as rows and not
-        inside a graph, or a dask.array. Nothing is computed before Dask is asked to.
+        ``left`` has a row for each row that the solver sees. It is a dask.array, or an array, which is sent to the
+        workers now, as rows and not inside the graph. Nothing else is computed before Dask is asked to.
         """
         import dask.array as da
 
@@ -301,13 +302,13 @@ class OnDask(Source):
         places: Sequence[int] | None = None,
         add: bool = False,
     ) -> Any:
-        """The answers to an order that changes nothing; with ``add`` their sum."""
+        """The answers of partitions to an order that changes nothing; with ``add`` their sum."""
         return self._send(Change(label, work, self._order(handles, writes=False), parts), places, add)
 
     def _change(
         self, label: str, work: Work, handles: Sequence[RowHandle], parts: Parts = None, add: bool = False
     ) -> Any:
-        """The answers to an order that changes rows; it is kept, to make lost rows again."""
+        """The answers of all partitions to an order that changes rows. The order is kept, to make lost rows again."""
         change = Change(label, work, self._order(handles, writes=True), parts)
         answer = self._send(change, None, add)
         self._changes.append(change)
@@ -331,7 +332,10 @@ class OnDask(Source):
         )
 
     def _catch_up(self, numbers: dict[int, int]) -> None:
-        """Every change once more, for the partitions that have not seen it; again later, if more workers die."""
+        """Send each kept change to the partitions that have not seen it; ``numbers`` says how many each has seen.
+
+        If another worker dies meanwhile, this stops, and the next attempt of :meth:`_send` begins anew.
+        """
         for change in self._changes:
             places = [k for k, number in numbers.items() if number <= change.order.number]
             if not places:
@@ -342,7 +346,7 @@ class OnDask(Source):
             numbers.update(dict.fromkeys(places, change.order.number + 1))
 
     def _forget_changes(self) -> None:
-        """The rows as they are now become the first change, where they are small beside the data."""
+        """Keep the present rows in place of the changes that made them, where they are small beside the data."""
         handles = list(self._live.values())
         if sum(handle.shape[1] for handle in handles) > NARROW * self.shape[1]:
             return
@@ -356,7 +360,7 @@ class OnDask(Source):
 
 
 def _behind(answers: Sequence[Any]) -> list[tuple[int, int]] | None:
-    """The partitions whose rows are older than the order; None where there are none."""
+    """(partition, changes so far) of rows that are older than the order; None where every partition has obeyed."""
     late = [answer for answer in answers if isinstance(answer, Behind)]
     return [place for answer in late for place in answer.places] if late else None
 
@@ -382,7 +386,7 @@ def _stacked(blocks: list[Any], heights: tuple[int, ...], width: int, dtype: np.
 
 
 def open_dask(X: Any, request: Request) -> OnDask | None:
-    """A dask.array of NumPy blocks, masked or not, with a mask that is one, too, or in memory."""
+    """The source of a dask.array of NumPy blocks, masked or not; None for anything else. The mask may be in memory."""
     if not is_dask_array(X):
         return None
     check_array(X, request)

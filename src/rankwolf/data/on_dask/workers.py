@@ -28,11 +28,11 @@ from rankwolf.data.tasks import size_of
 from rankwolf.ground.complaints import bad
 from rankwolf.ground.machine import available_memory
 
-# Sums that one task adds up.
+# How many sums one Dask task adds up.
 FAN_IN = 8
-# What is sent with the tasks themselves, bytes in a pass: putting it on a worker first would take some milliseconds.
+# Bytes that a pass may send inside its Dask tasks; more is put on a worker first, which takes some milliseconds.
 SENT_ALONG = 2**20
-# Seconds between looks at the workers while a pass takes longer than that, and without any of them before giving up.
+# Seconds between two looks at the workers during a pass, and seconds without a working one before it is given up.
 LOOK_EVERY, WITHOUT_WORKERS = 1.0, 60.0
 # The largest share of the workers' memory that the matrix may take: Dask begins to write to the disk at 0.6.
 MEMORY_SHARE = 0.6
@@ -41,7 +41,7 @@ Parts = Sequence[Any] | None
 
 
 class Workers(ABC):
-    """The partitions of one matrix, each with its block and its rows; ``first`` is where each of them begins."""
+    """The partitions of one matrix, each with its block and its rows; ``first`` numbers their first rows."""
 
     def __init__(self, heights: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.heights, self.first, self.dtype = heights, first_rows(heights), dtype
@@ -50,7 +50,10 @@ class Workers(ABC):
     def send(
         self, name: str, work: Work, order: Order, parts: Parts, places: Sequence[int], add: bool
     ) -> Any:
-        """Have the partitions ``places`` obey; their sum, or the list of their answers, some of which may be Behind."""
+        """Have the partitions ``places`` obey; returns a list of their answers, or with ``add`` their sum.
+
+        Answers, or the sum, may be :class:`Behind`.
+        """
 
     @abstractmethod
     def lazy(self, work: Work, order: Order, parts: Parts) -> list[Any]:
@@ -75,7 +78,7 @@ class Threads(Workers):
     def send(
         self, name: str, work: Work, order: Order, parts: Parts, places: Sequence[int], add: bool
     ) -> Any:
-        """In threads of this process; nobody is ever behind."""
+        """Obey in threads of this process, whose rows are never behind."""
         answers = self._compute(self._calls(work, order, parts, places))
         return add_up(answers) if add else answers
 
@@ -100,7 +103,7 @@ class Threads(Workers):
 
 
 class _LostError(Exception):
-    """Something could not be sent, because the worker is gone."""
+    """A worker, or the scheduler, is gone, and with it something that was sent or asked for."""
 
 
 class Cluster(Workers):
@@ -123,7 +126,7 @@ class Cluster(Workers):
     def send(
         self, name: str, work: Work, order: Order, parts: Parts, places: Sequence[int], add: bool
     ) -> Any:
-        """One task for each partition, and a tree of sums over them."""
+        """One Dask task for each partition, and with ``add`` a tree of sums over them; Behind if a worker was lost."""
         from distributed import CancelledError
         from distributed.comm.core import CommClosedError
 
@@ -136,15 +139,15 @@ class Cluster(Workers):
             if found is None:
                 raise _LostError
         except (CancelledError, CommClosedError, TimeoutError, _LostError):
-            # Something that was sent is gone with a worker, or the scheduler itself is.
+            # A worker is gone, with what was sent to it; an error if the scheduler itself is gone.
             self._check_scheduler()
             self._homes = []
             return Behind(()) if add else [Behind(())]
-        self._paused = {}  # what was asked for is done: nobody is stuck
+        self._paused = {}  # the order was obeyed, so no worker is stuck
         return add_up(found) if add else found
 
     def lazy(self, work: Work, order: Order, parts: Parts) -> list[Any]:
-        """Not computed yet, unless it is about rows, which may change: those are fetched now, and kept."""
+        """One dask.delayed answer for each partition. Answers from rows, which may change, are made now and kept."""
         import dask
 
         if not order.rows:
@@ -155,7 +158,7 @@ class Cluster(Workers):
             ]
         self._find_homes()
         answers = self._submit("fetch", work, order, parts, range(len(self.first)))
-        self._kept += answers  # a graph that is on its way does not hold them
+        self._kept += answers  # a graph that is being sent does not keep futures alive
         return [dask.delayed(answer) for answer in answers]
 
     def _submit(self, name: str, work: Work, order: Order, parts: Parts, places: Sequence[int]) -> list[Any]:
@@ -171,7 +174,7 @@ class Cluster(Workers):
         else:
             shared = work
         answers: dict[int, Any] = {}
-        # One message for each worker: a graph costs as a task does.
+        # One graph for each worker, not for each partition: a graph costs the scheduler as much as a task.
         for home in dict.fromkeys(self._homes[k] for k in places):
             here = [k for k in places if self._homes[k] == home]
             futures = self._client.map(
@@ -199,7 +202,7 @@ class Cluster(Workers):
         return self._client.submit(add_up, answers, key=f"rankwolf_add-{self._run}-{self._count}", pure=False)
 
     def _find_homes(self) -> None:
-        """Where the rows are: asked once, and again after a worker was lost, when Dask has made them elsewhere."""
+        """Ask on which worker each partition's rows are: once, and again after a worker was lost."""
         if self._homes:
             return
         from distributed import wait
@@ -211,7 +214,7 @@ class Cluster(Workers):
             except TimeoutError:
                 done, before = sum(future.done() for future in self._rows), done
                 if done > before:
-                    self._paused = {}  # one worker's rest does not stop the others
+                    self._paused = {}  # a paused worker does not stop the others
                 self._look()
             for future in self._rows:
                 _raise_if_failed(future)
@@ -224,7 +227,7 @@ class Cluster(Workers):
             time.sleep(0.05)
 
     def _finished(self, answers: list[Any]) -> bool:
-        """Whether all answers are there; False when a worker went away meanwhile."""
+        """Wait until all answers are there; False when a worker went away meanwhile."""
         from distributed import wait
 
         while True:
@@ -241,9 +244,9 @@ class Cluster(Workers):
             return True
 
     def _gathered(self, answers: list[Any]) -> Any:
-        """The answers themselves; None when a worker went away before they were fetched.
+        """The answers, fetched to the client; None when a worker went away first.
 
-        Dask would compute them once more, and wait for ever: on the worker that they were sent to, and no other.
+        Dask would want to compute lost answers once more, only on the worker that is gone, and wait for ever.
         """
         import asyncio  # whoever has a client has it loaded; nobody else waits for it
 
@@ -262,7 +265,7 @@ class Cluster(Workers):
             fetched.cancel()
 
     def _look(self) -> set[str]:
-        """The workers that there are. An error where there have been none for long, or none that would work."""
+        """The addresses of all workers. An error where none has been running for ``WITHOUT_WORKERS`` seconds."""
         started = time.monotonic()
         while True:
             self._check_scheduler()
@@ -285,7 +288,7 @@ class Cluster(Workers):
             time.sleep(min(LOOK_EVERY, WITHOUT_WORKERS / 10))
 
     def _count_pauses(self, paused: list[str]) -> None:
-        """An error where a worker with a partition does nothing for long: Dask pauses it when its memory is full."""
+        """Raise where a worker with a partition has been paused for long: Dask pauses it when its memory is full."""
         now = time.monotonic()
         self._paused = {home: self._paused.get(home, now) for home in paused}
         if any(now - since > WITHOUT_WORKERS for since in self._paused.values()):
@@ -295,7 +298,7 @@ class Cluster(Workers):
             )
 
     def _check_scheduler(self) -> None:
-        """A client may come back to another scheduler, but what was on the workers does not."""
+        """Raise where the client has no scheduler: it may find a new one, but what the workers held is lost."""
         if self._client.status != "running":
             raise RuntimeError(
                 "The Dask scheduler is gone, or the client is closed, and with it what the workers held. Start it "
@@ -329,7 +332,7 @@ def _raise_if_failed(future: Any) -> None:
 
 
 def client_of(X: Any) -> Any:
-    """The ``distributed.Client`` that would compute this array; None where Dask would not ask one."""
+    """The ``distributed.Client`` that would compute this array; None where Dask would compute it in this process."""
     from dask.base import get_scheduler
 
     owner = getattr(get_scheduler(collections=[X]), "__self__", None)
@@ -337,11 +340,11 @@ def client_of(X: Any) -> Any:
 
 
 def check_versions(client: Any) -> None:
-    """An error where a worker has another version of this package, or none.
+    """Raise where a worker has another version of this package, or none.
 
     Dask would not say so: a worker that cannot import what a task names ends, and so does the next one.
     """
-    # By words, because a function of this package could not be sent to a worker that has none.
+    # As text, because a function of this package could not be sent to a worker that does not have the package.
     asked = client.run(eval, "__import__('rankwolf').__version__", on_error="return")
     for worker, found in asked.items():
         if found != __version__:
@@ -353,10 +356,10 @@ def check_versions(client: Any) -> None:
 
 
 def room_of(client: Any, n_threads: int, max_memory: int | None) -> Room:
-    """Threads and memory of the cluster, or of this process."""
+    """Threads and memory of the cluster, or of this process, and how large a partition may be."""
     if client is None:
         memory = available_memory() if max_memory is None else max_memory
-        # In one process nothing has to travel: cutting up chunks is cheap where they fit.
+        # In one process nothing crosses a network: rechunking is cheap where the matrix fits.
         return Room(n_threads, memory, max(memory // (4 * n_threads), 2**20), int(MEMORY_SHARE * memory))
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     if not workers:
@@ -372,7 +375,7 @@ def room_of(client: Any, n_threads: int, max_memory: int | None) -> Room:
 
 
 class LazyBlock(NamedTuple):
-    """A partition that Dask has not computed yet, and what it should turn out to be."""
+    """A partition that Dask has not computed yet, with its mask, and the shape and type that the data must have."""
 
     data: Any
     observed: Any
@@ -388,7 +391,10 @@ def make_workers(
     size: int,
     room: Room,
 ) -> Workers:
-    """The partitions' blocks, computed where they will stay."""
+    """The threads or workers that keep the partitions. On a cluster, their blocks begin to be computed.
+
+    An error where the matrix takes more than ``MEMORY_SHARE`` of the workers' memory; in one process it stays lazy.
+    """
     import dask
 
     run = uuid4().hex[:8]

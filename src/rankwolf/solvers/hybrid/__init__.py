@@ -9,14 +9,14 @@ G = clip(P_Ω(M − L), ±λ_S), Lipschitz constant 1. A step starts from L = U 
    s·G, so they turn into the leading singular vectors of G, which are Frank-Wolfe's atoms.
 3. *Threshold*, between passes and small (:mod:`.step`): with Ũ an orthonormal basis of B, L⁺ = Ũ·D_sλL(ŨᵀX). All atoms
    with σ > λ_L come in at once; weak ones drop out; the singular vectors that stay below become the next probes. After
-   a step that brought some in there are three probes for each one that was nearly long enough.
+   a step that brought some in, three probes are kept for each one that was nearly long enough.
 4. *Momentum* on the factors (:mod:`.pace`).
 
 An entry is live when it is observed and not clipped: only there does H bend, with curvature 1. On a low-rank direction,
 which is spread over all entries, its curvature is therefore about the live share, of a row in step 1 and of the matrix
 in step 3, and steps by its inverse are about Newton's. A row steps three times in a pass: after the first, short step
-its curvature is measured, and the others are no longer than that allows. All are bold: w = s = 1 without momentum is
-what cannot overshoot, and a pass that raised the objective is taken back and made again so.
+its curvature is measured, and the others are no longer than that allows. All these steps are bold, that is, they may
+overshoot. Only w = s = 1 without momentum cannot; a pass that raised the objective is taken back and repeated that way.
 
 Why it descends: with w = s = 1 the rows' step and step 3 both minimise a majorant of F (H has curvature at most 1) over
 a set that contains the present L. For step 3: with Q ⊇ span V the best L with rows in span Q is D_λL(XQ)Qᵀ, and its
@@ -26,9 +26,9 @@ smooth function; the probes are a subspace iteration on G, which does not stop s
 certificate closes.
 
 Where things are: :mod:`.settings` has every constant, :mod:`.state` what is carried from pass to pass, :mod:`.sweep`
-the pass, :mod:`.step` what happens between two of them, :mod:`.pace` how far and how fast a step goes, :mod:`.path`
-how the weights come down from where L = 0 to the problem, :mod:`.start` where a run begins, :mod:`.end` where one
-without noise ends, :mod:`.solver` the contract of a solver.
+the pass, :mod:`.step` what happens between two passes, :mod:`.pace` how far and how fast a step goes, :mod:`.path`
+how the weights come down from where L = 0 to those of the problem, :mod:`.start` where a run begins, :mod:`.end` where
+a run on data without noise ends, and :mod:`.solver` the contract of a solver.
 """
 
 from rankwolf.solvers.hybrid.settings import HybridSettings

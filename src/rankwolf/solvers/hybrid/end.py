@@ -1,10 +1,10 @@
-"""The end of the path, for data without noise: L as it is when the weights have become nothing.
+"""The end of the path, for data without noise: the limit L* of L as the weights go to 0.
 
-Down the path L(μ) = L* − μW: the error falls with the weights, and where outliers are many L(μ) has further directions
+Down the path L(μ) ≈ L* − μW: the error falls with the weights, and where outliers are many L(μ) has further directions
 of the size of μ beside those of L*. Once the entries that L matches within λ_S stay the same while λ_S falls, they are
-those without an outlier, and nothing but the rank of L* and a least-squares fit to them is left to find: a refit
-(:mod:`rankwolf.solvers.refit`). What it finds counts if its objective, with S = M − L, is lower; the lower bound is
-that of the point on the path. On data with noise the entries within λ_S become fewer with λ_S, and nothing is tried.
+those without an outlier, and only the rank of L* and a least-squares fit to these entries are left to find: a refit
+(:mod:`rankwolf.solvers.refit`). Its L is taken if its objective, with S = M − L, is lower; the lower bound remains
+that of the point on the path. On data with noise, fewer entries are within λ_S as λ_S falls, and no refit is tried.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from rankwolf.weights.noise import freedom_of
 def at_the_end(
     problem: Problem, source: Source, state: HybridState, low_rank: LowRank, settings: HybridSettings
 ) -> End:
-    """``low_rank``, a point on the way to L + S = M, or the better one at its end. Tried once, about ten passes."""
+    """L at the end of the path, or ``low_rank``, the point on it, if that is better. Tried once: about ten passes."""
     if not state.end_tried and looks_exact(source, state, low_rank.s, settings):
         state.end_tried = True
         rounding = settings.end_rounding * float(np.finfo(source.dtype).eps) * source.summary.largest
-        # Rows are near the truth by now: distance alone tells which of their entries count, however few they are.
+        # Rows are near the truth by now, so that distance alone tells their outliers, even where entries are few.
         rounds = RefitSettings(most_rounds=settings.end_rounds, exact=settings.end_exact, few_entries=0.0)
         found = refit(source, low_rank, settings=rounds)
         values = [_value(problem, source, candidate) for candidate in (found.low_rank, low_rank)]
@@ -39,9 +39,9 @@ def at_the_end(
 
 
 def looks_exact(source: Source, state: HybridState, singular: Array, settings: HybridSettings) -> bool:
-    """Whether as many entries are within λ_S as were on the level before, and far more than L* can match.
+    """Whether about as many entries are within λ_S as on the level before, and twice as many as any L* could match.
 
-    The rank of L* is guessed: the directions before the steepest fall of the spectrum, if that is steep enough.
+    The rank of L* is guessed: the number of singular values before the steepest fall, if that is steep enough.
     """
     before, now = state.level.past, state.found
     if before.found is None or before.weights is None:

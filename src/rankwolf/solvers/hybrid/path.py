@@ -4,10 +4,10 @@ A level is the problem with both weights times a factor. Far above the weights L
 the first directions come in, and the factor falls by a constant share each time that the level has settled, until it
 is 1. So the number of levels grows with the logarithm of 1/δ, and a level takes two or three passes.
 
-A level has settled when its own relative gap, by the Ritz bound, is small. That is what decides whether the next level
-is easy: where the weights fall before the point has followed, nearly every entry of M − L is larger than λ_S, the
-gradient says little more than signs, and steps of the length λ_S have a long way to go. The gap of such a point is near
-1, and the path waits.
+A level has settled when its own relative gap, by the Ritz bound, is small. This decides whether the next level is easy:
+where the weights fall before L has followed, nearly every entry of M − L is larger than λ_S, the gradient says little
+more than signs, and steps of the length λ_S have a long way to go. The relative gap of such a point is near 1, and the
+path waits.
 
 Every level gives a pair for the problem itself: L, and S = T(P_Ω(M − L)) with the level's threshold. Its objective and
 a lower bound, with G scaled down to the problem's own weights, are what a run reports on the way.
@@ -39,7 +39,7 @@ def begin(
 
 
 def advance(problem: Problem, source: Source, state: HybridState, settings: HybridSettings) -> None:
-    """One step at the level where the state is, or at the next one if that has settled."""
+    """One step at the present level, or at the next one if the present level has settled."""
     level = state.level
     if state.point is not None:
         if problem.follows:
@@ -54,15 +54,15 @@ def advance(problem: Problem, source: Source, state: HybridState, settings: Hybr
     except TimeUp:
         state.stay()
         raise
-    if level.passes == 0:  # the pass has made the rows of the point where the last level ended
+    if level.passes == 0:  # this pass has made U of the point at which the last level ended
         level.rows, level.right = state.previous_rows, state.previous
     level.passes += 1
 
 
 def next_weights(problem: Problem, state: HybridState, settings: HybridSettings) -> Penalized | None:
-    """Where to go from a level that has settled; None where it has not, or where nothing is left to go.
+    """The weights of the next level; None where the present level has not settled, or is the last.
 
-    Settled is a level whose own gap is a small share of its objective, and small beside what its weights are off.
+    A level has settled when its gap is a small share of its objective and of the ``price_error`` of its weights.
     """
     level, point, found = state.level, state.evaluated, state.found
     off = problem.price_error(level.weights, found)
@@ -70,7 +70,7 @@ def next_weights(problem: Problem, state: HybridState, settings: HybridSettings)
         return None
     gap = point.objective - ritz_bound(level.weights, point)
     small = min(settings.path_gap * point.objective, settings.path_share * off)
-    # On the way to given weights a level may be left as it is, because the last one is solved in any case.
+    # On the way to given weights (``off`` is ∞) a slow level may be left early: the last level is solved anyway.
     patience = settings.path_passes if off == inf else inf
     if gap > small and level.passes < patience:
         return None
@@ -94,9 +94,9 @@ def deflated_bound(problem: Problem, point: Point, entries: int) -> float:
     """The lower bound of Y = G − E, where E takes out of G what is longer than λ_L on span Q; no proof.
 
     E = Σ(σᵢ − λ_L)uᵢvᵢᵀ over the Ritz values σᵢ > λ_L, as the proof takes it out. Then the proof clips Y again, so that
-    of ⟨E, S⟩ only the entries count where both have the same sign: with signs that know nothing of each other that is
-    φ(0) = 0.4 times the size of E among the ``entries`` times ‖S‖₁. What clipping adds to ‖Y‖₂ is left out: the gap of
-    the proof is larger, by a factor that changes little in a run. Cost: k³ operations for k columns in Q.
+    of ⟨E, S⟩ only the entries count where both have the same sign. For independent signs this is about
+    φ(0)·(‖E‖_F/√entries)·‖S‖₁ with φ(0) = 0.4. What clipping adds to ‖Y‖₂ is left out: the gap of the proof is larger,
+    by a factor that changes little in a run. Cost: k³ operations for k columns in Q.
     """
     sums, (lambda_L, lambda_S) = point.sums, point.weights.pair
     overlap = point.right.T.astype(np.float64) @ point.basis
@@ -114,20 +114,23 @@ def deflated_bound(problem: Problem, point: Point, entries: int) -> float:
 
 
 def expected_of_proof(problem: Problem, point: Point, entries: int) -> float:
-    """The bound to which the gap of a proof is compared: with the excess taken out, where G may not be too long."""
+    """The lower bound from which the gap of a proof is predicted.
+
+    With radii (``follows``) G may have any length, and it is the Ritz bound; else the excess of G is taken out first.
+    """
     return ritz_bound(problem, point) if problem.follows else deflated_bound(problem, point, entries)
 
 
 def relative_gap(problem: Problem, state: HybridState) -> float:
-    """Of ``problem`` itself at the best point, by the Ritz bound."""
+    """The relative gap of ``problem`` itself at the best point, by the Ritz bound."""
     value = problem.value(state.found, state.evaluated.weights.lambda_S)
     return (value - ritz_bound(problem, state.evaluated)) / value if value > 0.0 else 0.0
 
 
 def margin_of(problem: Problem, state: HybridState, settings: HybridSettings) -> float:
-    """What it may cost to keep inside of a constraint: a small share of the objective, beside the gap.
+    """By how much the objective may rise to stay inside a constraint: ``margin_share`` of the gap, or less.
 
-    It changes by powers of ten: an aim that moved with every pass would never be met.
+    It changes by powers of ten only, because an aim that moved with every pass would never be reached.
     """
     if not problem.follows:
         return 0.0

@@ -24,13 +24,14 @@ from rankwolf.solvers.hybrid.sweep import HybridSums
 
 
 class Hybrid(WithSettings[Problem, HybridState, HybridSettings]):
-    """Frank-Wolfe meets a factored local method; :mod:`rankwolf.solvers.hybrid` says how.
+    """Frank-Wolfe's directions with a local method on the factors of L; :mod:`rankwolf.solvers.hybrid` says how.
 
     Keywords are fields of :class:`~rankwolf.solvers.hybrid.HybridSettings` that should differ from its defaults, as in
     ``Hybrid(learns=False)``.
 
-    Cost of a step: one pass, rarely two or three (when a bold one overshoots), of about 6r + 4k operations an entry for
-    rank r and k = r + r/4 + 8 columns in Q. State: (m + n)·(k + 2r) numbers. Nothing of the matrix's size.
+    Cost of a step: one pass, rarely two or three (when a bold one overshoots), of 14r + 4k operations an entry for rank
+    r and k ≈ r + max(8, r/4) columns in Q. Memory: about (m + n)·(k + 3r) numbers between passes, and m·(k + 2r) more
+    in a pass; nothing of the matrix's size.
 
     >>> import numpy as np, rankwolf as rw
     >>> X = np.outer(np.arange(1.0, 31.0), np.ones(20))
@@ -45,35 +46,35 @@ class Hybrid(WithSettings[Problem, HybridState, HybridSettings]):
     states = (HybridState, Level, Past, Found, Penalized, Point, HybridSums, Pace, Momentum)
 
     def init(self, problem: Problem, source: Source, rng: np.random.Generator) -> HybridState:
-        """A point on the way: see :mod:`rankwolf.solvers.hybrid.start`."""
+        """V from a sample of the rows, or L = 0 at the top of the path: see :mod:`rankwolf.solvers.hybrid.start`."""
         return self._expecting(problem, source, start(problem, source, rng, self.settings))
 
     def init_at(
         self, problem: Problem, source: Source, rng: np.random.Generator, given: Start
     ) -> HybridState:
-        """At V of an earlier L, to which the first pass fits the rows."""
+        """At an earlier L; if only its V is given, the first pass fits the rows."""
         return self._expecting(problem, source, start_from(given, problem, source, rng, self.settings))
 
     def _expecting(self, problem: Problem, source: Source, state: HybridState) -> HybridState:
-        """``state``, with what is expected of the first proof."""
+        """``state``, with the first guess of the ratio of a proof's gap to the computed one."""
         settings = self.settings
         ratios = settings.following_proof_ratio if problem.follows else settings.proof_ratio
         state.proof_ratio = ratios[0 if source.fully_observed else 1]
         return state
 
     def step(self, problem: Problem, source: Source, state: HybridState) -> HybridState:
-        """One pass, or a few where it overshot."""
+        """One pass, or two or three where it overshot."""
         advance(problem, source, state, self.settings)
         weights = state.evaluated.weights
-        # At the weights themselves, rounding may hide that a point is as good as the best.
+        # At the problem's own weights the best objective counts: a new one may differ from it by rounding only.
         state.value = state.best if weights == problem else problem.value(state.found, weights.lambda_S)
         return state
 
     def report(self, problem: Problem, state: HybridState) -> Report:
-        """The objective, a bound from Ritz values on span Q, and what a proof may be expected to give."""
+        """The objective, a bound from Ritz values on span Q, and the bound to be expected of a proof."""
         found, weights = state.found, state.evaluated.weights
         bound = ritz_bound(problem, state.evaluated)
-        # Whether there is noise shows when the weights fall (``end``): not before the second level.
+        # Whether the data have noise is known only from the second level on (see ``end``).
         known = not problem.exact or found.rank == 0 or state.level.before is not None
         settled = known and state.sees_all and problem.price_error(weights, found) < inf
         margin = margin_of(problem, state, self.settings)
@@ -82,7 +83,7 @@ class Hybrid(WithSettings[Problem, HybridState, HybridSettings]):
         if ready:
             computed = expected_of_proof(problem, state.evaluated, state.observed)
             expected = max(bound, state.value - state.proof_ratio * (state.value - computed))
-        # Where the weights are looked for, a level that settles slowly shows in its own objective alone.
+        # Before the final weights are reached, the progress of a slow level shows only in that level's own objective.
         improves = weights != problem and state.pace.decrease > 1e-13 * state.best
         return Report(
             state.value,
@@ -96,7 +97,7 @@ class Hybrid(WithSettings[Problem, HybridState, HybridSettings]):
         )
 
     def learn(self, problem: Problem, state: HybridState, promised: float, certificate: Certificate) -> None:
-        """How much better or worse the proof was than was computed before; and where Y was too long, as probes."""
+        """Correct the ratio of a proof's gap to the computed one; add directions in which Y was too long as probes."""
         if not self.settings.learns:
             return
         computed = expected_of_proof(problem, state.evaluated, state.observed)
@@ -109,7 +110,7 @@ class Hybrid(WithSettings[Problem, HybridState, HybridSettings]):
             state.basis = np.hstack([known, fresh]).astype(state.basis.dtype)
 
     def solution(self, problem: Problem, source: Source, state: HybridState) -> Solution:
-        """The best point, made allowed where it is not, with the directions in which its G is too long."""
+        """The best point, made to satisfy the constraints, and the directions in which its G is longer than λ_L."""
         point = state.evaluated
         lambda_L, lambda_S = point.weights.pair
         low_rank, threshold = allowed(problem, source, state, self.settings)
@@ -132,9 +133,10 @@ class Hybrid(WithSettings[Problem, HybridState, HybridSettings]):
 def allowed(
     problem: Problem, source: Source, state: HybridState, settings: HybridSettings
 ) -> tuple[LowRank, float]:
-    """L and the threshold of S, such that the problem's constraints hold.
+    """L and the threshold of S, changed so that the problem's constraints hold.
 
-    Where they hold already, and for weights, nothing is computed. Else a pass for each Newton step, one or two.
+    Nothing is computed where they hold already, as they always do for given weights. Otherwise each Newton step on the
+    threshold takes a pass; one or two are usual.
     """
     point, found, margin = state.evaluated, state.found, margin_of(problem, state, settings)
     threshold, low_rank = point.weights.lambda_S, source.low_rank(point.left, point.right)

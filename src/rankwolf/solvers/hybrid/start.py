@@ -20,11 +20,12 @@ from rankwolf.solvers.hybrid.step import diagonalized
 def start(
     problem: Problem, source: Source, rng: np.random.Generator, settings: HybridSettings
 ) -> HybridState:
-    """V of the same problem on a sample of the rows, solved roughly; where rows are few, L = 0 and the path.
+    """A state with V from a rough solution on a sample of the rows; where rows are few, L = 0 at the top of the path.
 
-    The norm of noise in m rows and n columns is about its size times √m + √n: λ_L is smaller for a sample of c rows by
-    (√c + √n)/(√m + √n), so that as little noise comes into its L. A direction of the matrix is weaker in the sample by
-    √(c/m), which is less: the rank of the sample is at most that of the whole. V takes half of the growth.
+    Noise of standard deviation σ in m rows and n columns has the norm σ(√m + √n). So λ_L for a sample of c rows is
+    smaller by the factor (√c + √n)/(√m + √n), which keeps as much noise out of L. The singular values of L are smaller
+    in the sample by √(c/m), a smaller factor: the sample's rank is at most that of the whole. V, which has the square
+    roots of the singular values, is multiplied by (m/c)^¼.
     """
     most = source.workspace.most_bytes
     room = inf if most is None else most / source.dtype.itemsize
@@ -47,7 +48,7 @@ def start(
 def solve_roughly(
     problem: Problem, source: Source, rng: np.random.Generator, settings: HybridSettings
 ) -> HybridState:
-    """Down the path until the relative gap of the problem itself, by the Ritz bound, is small."""
+    """The state after going down the path until the relative gap of the problem itself, by the Ritz bound, is small."""
     state = begin(problem, source, rng, settings)
     for _ in range(settings.sample_passes):
         advance(problem, source, state, settings)
@@ -59,9 +60,10 @@ def solve_roughly(
 def start_from(
     given: Start, problem: Problem, source: Source, rng: np.random.Generator, settings: HybridSettings
 ) -> HybridState:
-    """An earlier L, one step down the path from where that was an optimum, or where this one is likely to be.
+    """The state at an earlier L.
 
-    Where neither is known, the place is taken to be far down.
+    Its weights are one level below those at which that L was optimal, or the likely ones of this problem's optimum,
+    whichever are larger. Where neither is known, ``warm_share`` stands for the former.
     """
     likely = problem.likely_price(source.shape, source.summary.norm)
     known = given.lambda_L or (0.0 if likely else settings.warm_share * source.summary.norm)

@@ -20,7 +20,10 @@ from rankwolf.solvers.hybrid.sweep import HybridSums
 
 @dataclass
 class Point:
-    """An evaluated L = left·rightᵀ, its objective with the ``weights`` of then, and the sums of that pass."""
+    """An evaluated L = left·rightᵀ, its objective with the ``weights`` of its pass, and the sums of that pass.
+
+    ``basis`` is Q and ``length`` is s of that pass.
+    """
 
     left: Array
     right: Array
@@ -34,7 +37,7 @@ class Point:
 
 @dataclass(frozen=True)
 class End:
-    """L at the end of the path, and the distance from it that is rounding: S is M − L beyond."""
+    """L at the end of the path; S is M − L where that is larger than ``limit``, which is at the level of rounding."""
 
     low_rank: LowRank
     limit: float
@@ -44,8 +47,9 @@ class End:
 class Level:
     """Where on the path a state is: the weights, and how many passes were made with them.
 
-    ``before`` are the weights of the level before, at whose end L was ``rows``·``right``ᵀ; on the first there are none.
-    Where the weights follow every pass: the least gaps so far, and for how many passes there was none that is less.
+    ``before`` are the weights of the level before, at whose end L was ``rows``·``right``ᵀ; None on the first level.
+    ``past`` is the memory of the search for weights. Where the weights follow every pass: the least gaps so far, and
+    the number of passes since (``waited``).
     """
 
     weights: Penalized
@@ -59,7 +63,7 @@ class Level:
     waited: int = 0
 
     def wait(self, gap: float, relative_gap: float) -> None:
-        """Count the passes without a gap that is less by a tenth, of one kind or the other."""
+        """Count the passes since the gap or the relative gap was last lowered by a tenth."""
         less = gap < 0.9 * self.least_gap or relative_gap < 0.9 * self.least_relative_gap
         self.waited = 0 if less else self.waited + 1
         self.least_gap = min(gap, self.least_gap)
@@ -71,9 +75,10 @@ class HybridState:
     """The best point, and what the next pass starts from.
 
     U itself is not kept: ``rows`` is B of the last pass, and U⁺ = B·``left_map`` belongs to ``right``, V⁺ of step 3.
-    ``previous_rows`` and ``previous`` are U⁺ and V⁺ before that, for momentum. ``shares`` are the observed and the live
-    share of each row, ``observed`` is the number of observed entries. ``level`` says where on the path the state is,
-    ``best`` is the objective there, and ``value`` that of the problem itself.
+    ``previous_rows`` and ``previous`` are the U⁺ and V⁺ before these, for momentum. ``basis`` is Q of the next pass.
+    ``shares`` are the observed and the live share of each row, ``observed`` is the number of observed entries.
+    ``level`` says where on the path the state is, ``best`` is the least objective with the level's weights, and
+    ``value`` the objective of the problem itself. ``first``: no pass was made yet.
     """
 
     shares: Array
@@ -105,7 +110,7 @@ class HybridState:
         rng: np.random.Generator,
         settings: HybridSettings,
     ) -> HybridState:
-        """No rows yet: the first pass, at these weights, fits them to ``right``."""
+        """A state without U: the first pass, at these weights, fits the rows to ``right``."""
         empty, no_columns = source.allocate(0), np.zeros((source.shape[1], 0), source.dtype)
         return cls(
             shares=source.allocate(2),
@@ -123,36 +128,36 @@ class HybridState:
 
     @property
     def has_rows(self) -> bool:
-        """Whether U is known; before the first pass it is that of a given L, or none."""
+        """Whether U is known: after the first pass, or before it if L was given with U."""
         return not self.first or self.left_map.shape[0] > 0
 
     @property
     def evaluated(self) -> Point:
-        """The best point; there is one after the first step."""
+        """The best point; RuntimeError before the first step."""
         if self.point is None:
             raise RuntimeError("A hybrid state has a point after the first step.")
         return self.point
 
     @property
     def found(self) -> Found:
-        """What was found at the best point."""
+        """The norms and inner products at the best point."""
         return self.found_at(self.evaluated)
 
     @property
     def sees_all(self) -> bool:
-        """Whether the last step brought no direction into L that is longer than λ_L there.
+        """Whether no direction that the last step brought into L has a singular value above λ_L.
 
-        One that is has grown unseen by the probes, and others may have: Ritz values on them promise too much.
+        Such a direction has grown unseen by the probes, and others may have: the Ritz bound is then too optimistic.
         """
         lengths = np.sum(np.square(self.right, dtype=np.float64), axis=0)[self.evaluated.right.shape[1] :]
         return not lengths.size or float(lengths.max()) <= self.level.weights.lambda_L
 
     def found_at(self, point: Point) -> Found:
-        """What the pass found that evaluated ``point``."""
+        """The norms and inner products at ``point``."""
         return self.found_by(point.sums, point.weights.lambda_S, point.nuclear_norm, point.right.shape[1])
 
     def found_by(self, sums: ClippedSums, level: float, nuclear_norm: float, rank: int) -> Found:
-        """What the sums of a pass say that clipped at ``level``, about an L of this norm and rank."""
+        """The same at an L of this norm and rank, from the sums of a pass that clipped at ``level``."""
         return Found(
             nuclear_norm,
             rank,
@@ -165,9 +170,9 @@ class HybridState:
         )
 
     def follow(self, weights: Penalized, most: float) -> None:
-        """Go on with weights that are a little different: the best objective is expressed in them.
+        """Go on with slightly different weights; the best objective is converted to them.
 
-        Where they differ by more than the factor ``most``, there is nothing to compare with.
+        Where they differ by more than the factor ``most``, the conversion would be too inexact, and ``best`` is ∞.
         """
         if weights == self.level.weights:
             return
@@ -177,23 +182,23 @@ class HybridState:
             self.best = weights.objective_at(then, self.found) if weights.ratio(then) <= most else inf
 
     def return_to_best(self) -> None:
-        """Let the next pass start from the best point as it is."""
+        """Let the next pass start from the best point, with its own U, V and Q."""
         point = self.evaluated
         self.rows, self.left_map = point.left, np.eye(point.right.shape[1])
         self.right, self.basis = point.right, point.basis
 
     def stay(self) -> None:
-        """Back to the last place on the path, where the best point is: the time was up before there was one here."""
+        """Go back to the level before, where the best point is, if time was up before the new level had a point."""
         if self.best == inf and self.level.before is not None:
             self.level.weights = self.level.before
 
     def enter(self, weights: Penalized, predicts: bool) -> None:
-        """Go to another place on the path: what was the best is not comparable there, and momentum starts anew.
+        """Go to another level: objectives of the last one are not comparable there, and momentum starts anew.
 
         Along the path L is nearly linear in the weights, L(λ) ≈ L* − λW: singular values are shrunk by λ_L, and
-        outliers pull with λ_S. So the first pass starts from where the line through the ends of the last two levels
-        leads. That is a move with momentum (λ − λ⁺)/(λ⁻ − λ), for levels λ⁻, λ and the next one λ⁺, if the weights keep
-        their ratio.
+        outliers pull with λ_S. So, with ``predicts`` and if the weights keep their ratio, the first pass starts on the
+        line through the ends of the last two levels. For the weights λ⁻ and λ of these and the next ones λ⁺, that is a
+        move with momentum (λ − λ⁺)/(λ⁻ − λ).
         """
         level, ahead = self.level, 0.0
         if predicts and level.before is not None and level.before.lambda_L > level.weights.lambda_L:

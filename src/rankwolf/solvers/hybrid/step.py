@@ -1,4 +1,4 @@
-"""A step: one pass, made again where it overshot, then the threshold and the pace of the next."""
+"""A step: one pass, repeated where it overshot, then the threshold step and the pace of the next pass."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROUNDING = {4: 1e-8, 8: 1e-15}
 
 @dataclass
 class Swept:
-    """What a pass leaves: the point that it evaluated, the rows of B, and U before momentum."""
+    """The result of a pass: the point that it evaluated, the rows of B, and U before momentum."""
 
     point: Point
     rows: Array
@@ -32,7 +32,7 @@ class Swept:
 
 
 def step(problem: Problem, source: Source, state: HybridState, settings: HybridSettings) -> None:
-    """Steps 1 to 4. Moves are tried until one does not raise the objective; the last one counts in any case."""
+    """Steps 1 to 4 of the method. Moves are tried until one does not raise the objective; the last is taken anyway."""
     weights = state.level.weights
     # Rounding may hide the last decreases of the objective; G still improves.
     target = state.best * (1.0 + ROUNDING[source.dtype.itemsize])
@@ -42,7 +42,7 @@ def step(problem: Problem, source: Source, state: HybridState, settings: HybridS
         row_steps = settings.first_row_steps
     swept: Swept | None = None
     for move in state.pace.moves(settings, best_was_long):
-        swept = None  # three of the largest arrays of a run
+        swept = None  # frees three of the largest arrays of a run
         if move.from_best:
             state.return_to_best()
         swept = sweep(weights, source, state, settings, move, row_steps)
@@ -71,7 +71,7 @@ def sweep(
     move: Move,
     row_steps: RowSteps,
 ) -> Swept:
-    """One pass, from where ``move`` says."""
+    """One pass that starts as ``move`` says: the new point with its objective, B, and U before momentum."""
     plan = _plan(problem, state, settings, move, row_steps)
     task = HybridPass(plan, source.fully_observed)
     rows = source.allocate(plan.basis.shape[1])
@@ -88,7 +88,10 @@ def sweep(
 def _plan(
     problem: Penalized, state: HybridState, settings: HybridSettings, move: Move, row_steps: RowSteps
 ) -> Plan:
-    """Step 4: V̂ = V⁺ + momentum·(V⁺ − V⁺ before, turned to match), U with it, turned so that V̂ᵀV̂ is diagonal."""
+    """Step 4: V̂ = V⁺ + momentum·(V⁺ − V₋R), and U likewise; then both are rotated so that V̂ᵀV̂ is diagonal.
+
+    V₋ is the V⁺ before, and R the rotation that brings it closest to V⁺.
+    """
     right, start_map, basis = state.right, state.left_map, state.basis
     previous_map = np.zeros((state.previous.shape[1], 0), right.dtype)
     if move.momentum > 0.0:
@@ -126,7 +129,7 @@ def threshold(
 ) -> float:
     """Step 3: L⁺ = Ũ·D_sλL(ŨᵀX), Ũ an orthonormal basis of B; and the basis of the next pass. Returns λ_L.
 
-    Where ‖L‖_* is bounded, λ_L is the one with which L⁺ meets the bound.
+    Where ‖L‖_* is prescribed, λ_L is chosen so that ‖L⁺‖_* has that value.
     """
     point, sums = swept.point, swept.point.sums
     coordinates, singular, vectors = projected_svd(
@@ -151,7 +154,7 @@ def threshold(
 
 
 def _rotation(right: Array, target: Array) -> Array:
-    """The R with orthonormal columns, or rows, for which V·R comes closest to ``target``."""
+    """The R with orthonormal columns, or rows, that minimises ‖V·R − ``target``‖_F (Procrustes), V = ``right``."""
     a, _, b = np.linalg.svd(right.T.astype(np.float64) @ target, full_matrices=False)
     return np.asarray(a @ b)
 
@@ -164,7 +167,7 @@ def diagonalized(right: Array) -> tuple[Array, Array]:
 
 
 def _basis_with(right: Array, basis: Array, rng: np.random.Generator) -> Array:
-    """An orthonormal basis of span V and the last columns of ``basis``, as many columns as ``basis``."""
+    """An orthonormal basis of span V and of the last columns of ``basis``; it has as many columns as ``basis``."""
     r = right.shape[1]
     leading = np.linalg.qr(right.astype(np.float64, copy=False))[0]
     rest = orthonormal_against(basis[:, r:], leading, rng) if r < basis.shape[1] else basis[:, :0]
@@ -174,7 +177,7 @@ def _basis_with(right: Array, basis: Array, rng: np.random.Generator) -> Array:
 def _next_basis(
     vectors: Array, rank: int, asked: int, settings: HybridSettings, rng: np.random.Generator
 ) -> Array:
-    """The leading vectors: the rank, and the probes, at least ``asked``; random ones where there are too few."""
+    """Q of the next pass: ``rank`` leading vectors and at least ``asked`` probes; random ones where too few."""
     n, have = vectors.shape
     want = rank + max(settings.least_probes, int(settings.probe_share * rank), asked)
     want = min(-(-want // 8) * 8, n)  # BLAS likes multiples of its vectors

@@ -1,4 +1,4 @@
-"""The one pass of a step: rows are fitted, and X = L + s·G is multiplied by the basis, tile by tile."""
+"""The one pass of a step: rows are fitted, and X = L + s·G is multiplied by the basis Q, tile by tile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rankwolf.solvers.hybrid.settings import RowSteps
 
 @dataclass
 class HybridSums(ClippedSums):
-    """Of one pass, with B = XQ, beside the sums of G and S."""
+    """The sums of one pass: those of G and S, and these with B = XQ."""
 
     basis_gram: Array
     """BᵀB."""
@@ -34,10 +34,11 @@ class HybridSums(ClippedSums):
 class Plan:
     """What a pass starts from: V (``right``, with VᵀV diagonal), the basis Q, and how U comes from the last pass.
 
-    With B and U of the pass before, this pass's U starts as B·``start_map`` − U·``previous_map``; before momentum it is
-    B·``left_map``. On the ``first`` pass there is no B but that of a given L, and U starts as a least squares fit to V.
-    ``row_steps`` are pairs: the clip level of a step of the rows, in λ_S, and the largest share of the whole step;
-    ``measures_rows``: steps after the first are as long as the curvature allows.
+    With B of the last pass and U₋, the U⁺ before it, U starts as B·``start_map`` − U₋·``previous_map``; before momentum
+    it is B·``left_map``. On the ``first`` pass B is the U of a given L; without one, U starts as a least-squares fit to
+    V. ``row_steps`` are pairs: the clip level of a step of the rows, in units of λ_S, and the largest share of the
+    whole step. ``measures_rows``: steps after the first are no longer than the curvature allows. ``bold``: rows step by
+    the inverse of their live share. ``length`` is s.
     """
 
     right: Array
@@ -56,10 +57,11 @@ class Plan:
 
 
 class HybridPass(Task[HybridSums]):
-    """Steps 1 and 2 for one tile.
+    """Steps 1 and 2 of the method (:mod:`rankwolf.solvers.hybrid`).
 
-    Rows in: B of the pass before, U of the pass before; rows in and out: the observed and the live share; rows out: B,
-    U before momentum, U. Cost: 6r + 4k operations an entry for rank r and k columns in Q.
+    Rows in: B of the pass before, and the U⁺ before that; rows in and out: the observed and the live share; rows out:
+    B, U before momentum, U. Cost: (4p + 2)r + 4k operations an entry for p steps of the rows, rank r and k columns in
+    Q: 14r + 4k with p = 3.
     """
 
     def __init__(self, plan: Plan, fully_observed: bool) -> None:
@@ -103,7 +105,7 @@ class HybridPass(Task[HybridSums]):
         sums.left_gram += left.T @ left
 
     def _least_squares(self, tile: Array, shares: Array) -> Array:
-        """U for clip level ∞, with the Gram matrix of the observed columns taken as w·VᵀV."""
+        """A first U: least squares without clipping, the Gram matrix of each row's observed columns taken as w·VᵀV."""
         none = np.zeros((tile.shape[0], self.right.shape[1]), self.right.dtype)
         data = clip_tile(tile, none, self.right_t, inf)
         return np.asarray(data @ self.right) * self._inverse(shares)
@@ -114,10 +116,10 @@ class HybridPass(Task[HybridSums]):
         return np.asarray(1.0 / (weight * self.squares + self.plan.lambda_L), self.right.dtype)
 
     def _fit_rows(self, tile: Array, left: Array, shares: Array, sums: HybridSums) -> Any:
-        """Step 1, as often as the plan says, then G and the live shares at the result.
+        """The row steps of the plan, then G at the result, which is returned, and the live shares.
 
-        A move p of a row, by the share t of the whole step, from the descent g to g⁺, shows the curvature
-        c = ⟨p, g − g⁺⟩/(t⟨p, g⟩): the next step is at most 1/c of the whole one.
+        A move p of a row, by the share t of the whole step, changes the descent direction from g to g⁺. This shows the
+        curvature c = ⟨p, g − g⁺⟩/(t⟨p, g⟩), and the next step is at most 1/c of the whole one.
         """
         plan, dtype, limit = self.plan, self.right.dtype, self.plan.lambda_S
         inverse, nonzeros = self._inverse(shares), np.empty(tile.shape[0])
@@ -143,12 +145,12 @@ class HybridPass(Task[HybridSums]):
 
 
 def _row_dots(a: Array, b: Array) -> Array:
-    """The inner products of their rows, as a column."""
+    """The inner products of the rows of ``a`` with those of ``b``, as a column."""
     return np.asarray(np.einsum("ij,ij->i", a, b)[:, None])
 
 
 def _longest(share: float, taken: Array, reach: Array, curved: Array) -> Array:
-    """For each row, 1/c = t⟨p, g⟩/⟨p, g − g⁺⟩ of the whole step, at most ``share``; ``taken`` is t."""
+    """For each row, 1/c = t⟨p, g⟩/⟨p, g − g⁺⟩ = ``taken``·``reach``/``curved``, at most ``share``."""
     allowed = np.full_like(taken, share)
     np.divide(taken * reach, curved, out=allowed, where=share * curved > taken * reach)
     return allowed

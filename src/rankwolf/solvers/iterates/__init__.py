@@ -20,7 +20,7 @@ from rankwolf.solvers.iterates.proximal import ProximalPair
 from rankwolf.solvers.iterates.proximal_of_entries import ProximalEntries
 from rankwolf.solvers.iterates.proximal_of_measurements import MeasuredPair, ProximalMeasured
 
-# By the kind of data. Another kind is one class and one line in each table.
+# The classes of iterates by the kind of data. Another kind of data is one class and one line in each table.
 ATOMIC: dict[str, type[AtomicPair[Any, Any]]] = {"entries": AtomicEntries, "measurements": MeasuredIterate}
 SHRINKING: dict[str, type[ShrinkingPair[Any, Any]]] = {
     "entries": ThresholdedEntries,
@@ -30,7 +30,7 @@ PROXIMAL: dict[str, type[ProximalPair[Any]]] = {
     "entries": ProximalEntries,
     "measurements": ProximalMeasured,
 }
-# What checkpoints of their states are made of.
+# The classes that occur in their states, for checkpoints.
 ATOMIC_STATES = (AtomicEntries, MeasuredIterate, NuclearOracle, Atoms, SparseAtoms, ResidualSums)
 SHRINKING_STATES = (ThresholdedEntries, MeasuredIterate, NuclearOracle, Atoms, ResidualSums)
 PROXIMAL_STATES = (ProximalEntries, ProximalMeasured, MeasuredPair, LowRank, NuclearOracle, Momentum)

@@ -1,4 +1,4 @@
-"""Sums of atoms: what the Frank-Wolfe methods make L and S of."""
+"""Sums of atoms, as which the Frank-Wolfe methods keep L (rank-one matrices) and S (single entries)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from rankwolf.ground.low_rank import LowRank
 
 
 class Atoms:
-    """L = Σ wᵢ aᵢ bᵢᵀ. Scaling all of it costs the number of atoms, and adding an atom costs nothing.
+    """L = Σ wᵢ aᵢ bᵢᵀ. Scaling L costs one operation an atom, and adding an atom costs next to nothing.
 
-    ``source`` is where the left vectors live, as row-aligned arrays; None where they are plain arrays.
+    Methods take the ``source`` to which the row-aligned left vectors belong; None where they are plain arrays.
     """
 
     def __init__(self, shape: tuple[int, int], dtype: np.dtype[np.generic]) -> None:
@@ -24,18 +24,19 @@ class Atoms:
         self._right: list[Array] = []
         self._weights: Array = np.zeros(0)
         self._shape, self._dtype = shape, np.dtype(dtype)
-        # The rank is at most min(shape): an SVD frees at least 64 places, and is paid for by as many steps.
+        # The rank is at most min(shape), so that an SVD of this many atoms frees at least 64 places, and is needed once
+        # in 64 steps at most.
         self._shorter, self._most = min(shape), min(shape) + 64
 
     @property
     def count(self) -> int:
-        """How many atoms there are, an upper bound on the rank."""
+        """An upper bound on the rank: the number of atoms with a weight, at most min(m, n)."""
         return min(int(np.count_nonzero(self._weights)), self._shorter)
 
     def blend(
         self, keep: float, weight: float, left: Any, right: Array, source: Source | None = None
     ) -> None:
-        """L ← keep·L + weight·left·rightᵀ; nobody may change ``left`` (m, 1) and ``right`` (n,) afterwards."""
+        """L ← keep·L + weight·left·rightᵀ. ``left`` (m, 1) and ``right`` (n,) are kept: they must not change later."""
         self._weights = self._weights * keep
         if weight == 0.0:
             return
@@ -46,7 +47,7 @@ class Atoms:
         self._weights = np.append(self._weights, weight)
 
     def to_low_rank(self, source: Source | None = None) -> LowRank:
-        """The singular value decomposition of the sum, (m + n)·k² for k atoms."""
+        """The singular value decomposition of the sum; (m + n)·k² operations for k atoms."""
         if not self._left:
             return LowRank.zeros(self._shape, self._dtype)
         weighted = partial(_side_by_side, self._weights.astype(self._dtype))
@@ -78,7 +79,7 @@ class SparseAtoms:
     def blend(self, keep: float, place: tuple[int, int], weight: float) -> None:
         """S ← keep·S + weight·e_r e_cᵀ for ``place`` = (r, c)."""
         self.scale *= keep
-        if self.scale < 1e-100:  # in time before it vanishes; 0 after a step of 1
+        if self.scale < 1e-100:  # before it underflows; it is exactly 0 after a step of length 1
             self.entries = {place: value * self.scale for place, value in self.entries.items() if self.scale}
             self.scale = 1.0
         if weight != 0.0:

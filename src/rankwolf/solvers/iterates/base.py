@@ -1,4 +1,4 @@
-"""What the Frank-Wolfe methods ask of an iterate, whichever the data: a vertex, a move, bounds."""
+"""The contract of a Frank-Wolfe iterate on any kind of data: find a vertex, move towards it, give bounds."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from rankwolf.solvers.iterates.atoms import Atoms
 
 @dataclass(frozen=True)
 class Oracle:
-    """How exactly the nuclear ball's oracle is asked.
+    """The precision of the nuclear ball's oracle.
 
-    ``tol`` is the relative residual of a singular pair of GᵀG that is enough far from the optimum; near it, a tenth of
-    the relative gap is. ``products`` is the largest number of further products with GᵀG.
+    ``tol`` is the relative residual, with respect to GᵀG, at which a singular pair is accepted far from the optimum;
+    near it, a tenth of the relative gap is asked for. ``products`` is the largest number of further products with GᵀG.
     """
 
     tol: float = 3e-3
     products: int = 20
 
     def tol_at(self, objective: float, lower_bound: float) -> float:
-        """The relative residual that is asked for at an iterate."""
+        """The relative residual that is asked for: min(``tol``, a tenth of the relative gap)."""
         if objective <= 0.0:
             return self.tol
         return min(self.tol, 0.1 * max(objective - lower_bound, 0.0) / objective)
@@ -37,8 +37,8 @@ class Oracle:
 class Vertex:
     """The oracles' answers V_L = t_L·u vᵀ and V_S = t_S·sign·e_i e_jᵀ.
 
-    ``value`` ≤ σ₁(G) ≤ ``upper`` for the pair (u, v), and ``magnitude`` = max|G| is the entry at (i, j), where G is
-    minus the gradient of the misfit.
+    G is minus the gradient of the misfit. For the pair (u, v), ``value`` ≤ σ₁(G), and ``upper`` is an upper estimate of
+    σ₁(G): some singular value lies between them. ``magnitude`` = max|G| is attained at (i, j).
     """
 
     value: float
@@ -54,7 +54,7 @@ V = TypeVar("V", bound=Vertex)
 
 @dataclass(kw_only=True)
 class Iterate(ABC, Generic[D, V]):
-    """L as a sum of atoms, S, and what is known about them.
+    """L as a sum of atoms, S in a subclass, and the numbers that a report needs.
 
     ``t_L`` bounds ‖L‖_* and ``t_S`` bounds ‖S‖₁, as in the paper's epigraph form. ``lower_bound`` and
     ``surrogate_gap`` belong to the iterate at which the oracles were asked last.
@@ -90,7 +90,7 @@ class Iterate(ABC, Generic[D, V]):
 
     @abstractmethod
     def ask_oracles(self, data: D, tol: float, products: int) -> V:
-        """The leading singular pair and the largest entry of G, not yet scaled."""
+        """The leading singular pair and the largest entry of G, as a vertex with t_L = t_S = 0."""
 
     @abstractmethod
     def solution(self, problem: WithOracles, data: D) -> Any:
@@ -101,9 +101,9 @@ class Iterate(ABC, Generic[D, V]):
         return problem.objective(self.misfit_squared, self.t_L, self.t_S)
 
     def find_vertex(self, problem: WithOracles, data: D, bound: float, oracle: Oracle) -> V:
-        """Lines 3 and 4 of Algorithms 3 and 4, lines 3 to 14 of Algorithm 5; ``bound`` is λ_L·U_L = λ_S·U_S.
+        """The vertex: lines 3 and 4 of Algorithms 3 and 4, lines 3 to 14 of Algorithm 5; ``bound`` = λ_L·U_L = λ_S·U_S.
 
-        The answers also give a lower bound on the optimum and the surrogate gap d(x) = ⟨x − v, ∇⟩ of equation (2.8).
+        Also renews the lower bound on the optimum and the surrogate gap d(x) = ⟨x − v, ∇⟩ of equation (2.8).
         """
         tol = oracle.tol_at(self.objective(problem), self.lower_bound)
         answers = self.ask_oracles(data, tol, oracle.products)
@@ -115,7 +115,7 @@ class Iterate(ABC, Generic[D, V]):
         return replace(answers, t_L=t_L, t_S=t_S)
 
     def report(self, problem: WithOracles) -> Report:
-        """What every Frank-Wolfe method reports."""
+        """The report of every Frank-Wolfe method; bounds and surrogate gap are those of the iterate before."""
         return Report(
             objective=self.objective(problem),
             lower_bound=self.lower_bound,
@@ -132,7 +132,7 @@ class AtomicPair(Iterate[D, V]):
 
     @abstractmethod
     def line(self, data: D, vertex: V) -> tuple[float, float]:
-        """Minus the slope and the curvature of the misfit ½‖R‖² along v − x, both parts at once."""
+        """(−slope, curvature) of the misfit ½‖R‖² along v − x, where x and v have both parts."""
 
     @abstractmethod
     def move(self, data: D, vertex: V, gamma: float) -> None:
@@ -152,7 +152,7 @@ class ShrinkingPair(Iterate[D, V]):
     def directions(self, data: D, vertex: V) -> tuple[Array, Array]:
         """Q (2 × 2) and c of the misfit ½‖R − αA − βB‖² = ½‖R‖² + cᵀx + ½xᵀQx, x = (α, β).
 
-        A = V_L − L and B = V_S − S, as far as they are observed.
+        A = V_L − L and B = V_S − S, both on Ω; for measurements, their images.
         """
 
     @abstractmethod

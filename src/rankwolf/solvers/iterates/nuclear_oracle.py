@@ -1,4 +1,4 @@
-"""The nuclear ball's oracle for measurements: the leading singular pair of G = A*r, by products."""
+"""The nuclear ball's oracle for measurements: the leading singular pair of G = A*r, by products with G."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rankwolf.oracles import nuclear
 
 @dataclass(frozen=True)
 class Pair:
-    """A leading singular pair of G = Re(A*r): σ in [value, upper]."""
+    """A leading singular pair of G = A*r (its real part where L is real): G ≈ σ·left·rightᵀ, σ in [value, upper]."""
 
     value: float
     upper: float
@@ -23,9 +23,9 @@ class Pair:
 
 
 class NuclearOracle:
-    """Line 3 of Algorithms 3 to 6: the leading singular pair of G = Re(A*r), by products, from a warm start.
+    """Line 3 of Algorithms 3 to 6: the leading singular pair of G = A*r, by products with G, from a warm start.
 
-    It works on the shorter side of the matrix, whose vectors are kept: the last two answers and a random one.
+    It works with singular vectors on the shorter side of G. The warm start is the last two answers and a random vector.
     """
 
     def __init__(self, shape: tuple[int, int], rng: np.random.Generator, dtype: Any = np.float64) -> None:
@@ -33,7 +33,7 @@ class NuclearOracle:
         self._warm = rng.standard_normal((min(shape), min(3, *shape))).astype(dtype)
 
     def leading_pair(self, data: Measurements, r: Array, G: Array, tol: float, most: int) -> Pair:
-        """The leading singular pair, to a relative residual ``tol`` of GᵀG, with at most ``most`` blocks."""
+        """The leading singular pair, to a relative residual ``tol`` of GᵀG, with at most ``most`` products with GᵀG."""
         products = data.products(r, G)
         times, back = products.times, products.transposed_times
         if self._wide:
@@ -46,5 +46,5 @@ class NuclearOracle:
         if length > 0.0:
             other /= length
         left, right = (found.right, other) if self._wide else (other, found.right)
-        # G is about σ·u·v^H, and the atom is left·right^T.
+        # G ≈ σ·u·v^H, and an atom is left·rightᵀ: so right is the conjugate of v.
         return Pair(length, max(found.upper, length), left, right.conj())

@@ -26,7 +26,7 @@ from rankwolf.solvers.base import Solution
 from rankwolf.solvers.iterates.atoms import Atoms, SparseAtoms
 from rankwolf.solvers.iterates.base import AtomicPair, Iterate, ShrinkingPair, Vertex
 
-# Singular vectors carried from one iteration to the next; they ride in passes that are made anyway.
+# Singular vectors that are kept from one iteration to the next; they are multiplied in passes that are made anyway.
 WARM_VECTORS = 3
 
 
@@ -55,9 +55,9 @@ class EntryVertex(Vertex):
 
 @dataclass(kw_only=True)
 class EntryIterate(Iterate[Source, EntryVertex]):
-    """What both kinds of S share: the residual D, clipped at ``limit`` to give G, and the oracle's warm vectors.
+    """What both kinds of S share: the residual D, its clip level ``limit`` that gives G, and the oracle's warm vectors.
 
-    ``sums`` and ``warm`` belong to this D: ``sums.product`` is GᵀG·warm. Memory: D, and the atoms.
+    ``sums`` belong to this D, and ``sums.product`` is GᵀG·``warm``. Memory: D, and the atoms.
     """
 
     residual: Array
@@ -78,8 +78,8 @@ class EntryIterate(Iterate[Source, EntryVertex]):
     def ask_nuclear_oracle(self, data: Source, tol: float, products: int) -> EntryVertex:
         """The leading singular pair of G, to a relative residual ``tol`` of GᵀG.
 
-        The product with the warm vectors was made when D moved; each further one is a pass over D, and the last pass
-        turns v into u = Gv/σ and collects the inner products.
+        The product with the warm vectors was made when D moved; each further product is a pass over D. A last pass over
+        M and D makes u = Gv/σ and the inner products of the atom.
         """
         space = KrylovSpace(data.shape[1])
         space.add(self.warm, self.sums.product)
@@ -123,12 +123,12 @@ class EntryIterate(Iterate[Source, EntryVertex]):
         )
 
     def move_residual(self, data: Source, task: MoveResidual, *rows: Any) -> None:
-        """One pass that moves D, or clips it elsewhere, and renews the sums."""
+        """One pass that moves D, or only clips it at another level, and renews the sums."""
         self.sums = data.run(task, self.residual, *rows)
         self.limit = task.limit
 
     def probes(self, data: Source) -> Array:
-        """The warm vectors in the tiles' type."""
+        """The warm vectors in the type of the tiles."""
         return self.warm.astype(data.dtype)
 
 
@@ -136,7 +136,7 @@ class EntryIterate(Iterate[Source, EntryVertex]):
 class ThresholdedEntries(EntryIterate, ShrinkingPair[Source, EntryVertex]):
     """S = T_limit(D) with D = P_Ω(M − L); it is not stored.
 
-    A proximal step on S from any S gives that: S − P_Ω(L + S − M) = D. So β does not matter once α is known.
+    A proximal step from any S gives this S, because S − P_Ω(L + S − M) = D. So β has no influence on the iterate.
     """
 
     @classmethod
@@ -146,7 +146,7 @@ class ThresholdedEntries(EntryIterate, ShrinkingPair[Source, EntryVertex]):
 
     @property
     def nonzeros(self) -> int:
-        """How many entries of D are above the limit."""
+        """How many entries of S are not zero: those of D beyond ±limit."""
         return self.sums.nonzeros
 
     def ask_oracles(self, data: Source, tol: float, products: int) -> EntryVertex:
@@ -157,7 +157,7 @@ class ThresholdedEntries(EntryIterate, ShrinkingPair[Source, EntryVertex]):
         return self.with_largest_entry(data, vertex, data.row_numbers())
 
     def directions(self, data: Source, vertex: EntryVertex) -> tuple[Array, Array]:
-        """From sums that the passes have collected; ⟨G, S⟩ = limit·‖S‖₁."""
+        """Q and c from sums that the passes have made, with ⟨G, S⟩ = limit·‖S‖₁; no pass."""
         sums, t_L, t_S = self.sums, vertex.t_L, vertex.t_S
         meeting = vertex.atom_at_entry(data) * vertex.sign * t_S if t_S else 0.0
         a_squared = t_L**2 * vertex.squared - 2.0 * t_L * vertex.dot_l + sums.l_squared
@@ -170,7 +170,7 @@ class ThresholdedEntries(EntryIterate, ShrinkingPair[Source, EntryVertex]):
     def move_and_shrink(
         self, problem: WithOracles, data: Source, vertex: EntryVertex, alpha: float, beta: float
     ) -> None:
-        """One pass where the threshold is known in advance; else D moves first, and the threshold is searched in it."""
+        """One pass where the threshold is known in advance; else D moves, its threshold is found, and D clipped."""
         self.atoms.blend(1.0 - alpha, alpha * vertex.t_L, vertex.left, vertex.right, data)
         right = (vertex.t_L * vertex.right).astype(data.dtype)
         moved = False
@@ -218,7 +218,7 @@ class AtomicEntries(EntryIterate, AtomicPair[Source, EntryVertex]):
 
     @property
     def nonzeros(self) -> int:
-        """Entries that were chosen at least once."""
+        """The number of entries that were chosen at least once."""
         return len(self.sparse.entries)
 
     def ask_oracles(self, data: Source, tol: float, products: int) -> EntryVertex:
@@ -229,7 +229,7 @@ class AtomicEntries(EntryIterate, AtomicPair[Source, EntryVertex]):
         return vertex
 
     def line(self, data: Source, vertex: EntryVertex) -> tuple[float, float]:
-        """From sums of the passes and one entry, with x = L + S = M − D on Ω."""
+        """From the sums of the passes and one entry, with x = L + S = M − D on Ω; no pass."""
         t_L, t_S, sums = vertex.t_L, vertex.t_S, self.sums
         here = vertex.observed - vertex.sign * vertex.magnitude  # (L + S) at the entry
         v_squared = t_L**2 * vertex.squared + t_S**2
@@ -252,13 +252,13 @@ class AtomicEntries(EntryIterate, AtomicPair[Source, EntryVertex]):
         self.t_S += gamma * (vertex.t_S - self.t_S)
 
     def solution(self, problem: WithOracles, data: Source) -> Solution:
-        """Both parts from their atoms; the certificate clips M − L where the problem's own S would."""
+        """Both parts from their atoms; the certificate clips M − L at the threshold of the problem's proximal step."""
         threshold = problem.threshold_S(1.0, lambda radius: self.largest)
         return Solution(self.atoms.to_low_rank(data), threshold, self.sparse.to_scipy())
 
 
 def _at_zero(data: Source, rng: np.random.Generator) -> dict[str, Any]:
-    """The fields of an iterate at L = S = 0; one pass copies the data into the residual."""
+    """The fields of an :class:`EntryIterate` at L = S = 0; one pass copies the data into the residual."""
     n = data.shape[1]
     warm = np.linalg.qr(rng.standard_normal((n, min(WARM_VECTORS, n))))[0]
     residual, left = data.allocate(n), data.allocate(1)

@@ -1,4 +1,4 @@
-"""The Frank-Wolfe iterate on measurements: S is an array, and what A makes of both parts is kept beside them."""
+"""The Frank-Wolfe iterate on measurements: S is an array, and the images A[L] and A[S] are kept beside the pair."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class MeasuredIterate(AtomicPair[Measurements, MeasuredVertex], ShrinkingPair[Me
         return inner(self.residual, data.b), self.misfit_squared
 
     def ask_oracles(self, data: Measurements, tol: float, products: int) -> MeasuredVertex:
-        """Both oracles on G, which is an array."""
+        """The leading singular pair of G by products, and its largest entry by one look at the array."""
         pair = self.oracle.leading_pair(data, self.residual, self.gradient, tol, products)
         place, sign = l1.minimize_linear(-self.gradient)
         magnitude = abs(self.gradient[place])
@@ -113,14 +113,14 @@ class MeasuredIterate(AtomicPair[Measurements, MeasuredVertex], ShrinkingPair[Me
         return quadratic, np.array([-inner(r, a), -inner(r, b)])
 
     def move(self, data: Measurements, vertex: MeasuredVertex, gamma: float) -> None:
-        """One product with A*, for the new gradient."""
+        """x ← x + γ(v − x), by the images that are known; one product with A* for the new gradient."""
         self._move(data, vertex, gamma, gamma)
         self.gradient = data.adjoint(self.residual)
 
     def move_and_shrink(
         self, problem: WithOracles, data: Measurements, vertex: MeasuredVertex, alpha: float, beta: float
     ) -> None:
-        """The proximal step on S has the length 1/‖A‖²: A*A ≼ ‖A‖²·I in place of the paper's P_Q ≼ I.
+        """Move both parts, then a proximal step on S of length 1/‖A‖²: A*A ≼ ‖A‖²·I in place of the paper's P_Q ≼ I.
 
         Two products with A*, one with A.
         """
@@ -139,7 +139,7 @@ class MeasuredIterate(AtomicPair[Measurements, MeasuredVertex], ShrinkingPair[Me
         return MeasuredSolution(self.atoms.to_low_rank(), self.sparse, self.dual)
 
     def _move(self, data: Measurements, vertex: MeasuredVertex, alpha: float, beta: float) -> None:
-        """Both parts, their images and the residual; not the gradient."""
+        """Move both parts, their images and the residual, but not the gradient."""
         self.atoms.blend(1.0 - alpha, alpha * vertex.t_L, vertex.left[:, None], vertex.right)
         self.image_L = (1.0 - alpha) * self.image_L + alpha * vertex.image_L
         self.t_L += alpha * (vertex.t_L - self.t_L)

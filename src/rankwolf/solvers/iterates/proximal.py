@@ -1,4 +1,4 @@
-"""What ISTA and FISTA ask of an iterate, whichever the data: a proximal gradient step, and a lower bound."""
+"""The contract of an iterate of ISTA and FISTA on any kind of data: a proximal gradient step, and a lower bound."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ D = TypeVar("D")
 
 @dataclass(kw_only=True)
 class ProximalPair(ABC, Generic[D]):
-    """(L, S), the pair before it, and what is known about them.
+    """(L, S), the pair before it, and the numbers that a report needs.
 
-    ``step_length`` is 1/L_f. The lower bound is renewed ever less often: after k iterations, the next
-    time is ⌊k/``bound_interval``⌋ + 1 iterations later.
+    ``step_length`` is 1/L_f. The lower bound is renewed less and less often: after iteration k, the next time is
+    ⌊k/``bound_interval``⌋ + 1 iterations later.
     """
 
     bound_interval: ClassVar[int]
@@ -49,18 +49,18 @@ class ProximalPair(ABC, Generic[D]):
 
     @abstractmethod
     def proximal_step(self, problem: WithOracles, data: D, svd_tol: float) -> None:
-        """Lines 3 and 4: both parts take a step from the extrapolated pair (L̂, Ŝ); renews the objective."""
+        """Lines 3 and 4: both parts take a step from the extrapolated pair (L̂, Ŝ). Renews the objective."""
 
     @abstractmethod
     def find_bound(self, problem: WithOracles, data: D) -> float:
-        """A lower bound on the optimum from the present point; may cost a few products."""
+        """A lower bound on the optimum from the present point; costs a few passes or products."""
 
     @abstractmethod
     def solution(self, problem: WithOracles, data: D) -> Any:
         """The pair, as the judge takes it for this kind of data."""
 
     def update_bound(self, problem: WithOracles, data: D) -> None:
-        """Renew the lower bound if it is time."""
+        """Renew the lower bound if its iteration has come; the best so far is kept."""
         if self.iteration < self.next_bound:
             return
         self.lower_bound = max(self.lower_bound, self.find_bound(problem, data))

@@ -1,6 +1,6 @@
 """ISTA's and FISTA's iterate on observed entries: L as factors, S and the S before it as arrays.
 
-L̂, Ŝ and the gradient exist one tile at a time.
+The extrapolated pair (L̂, Ŝ) and the gradient are made one tile at a time and never stored. S₋ is the S before S.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class GramOfStep(GramTask):
     """XᵀX in float64 for X = L̂ − ½P_Ω(L̂ + Ŝ − M). Rows: the left factor of L̂, S, S₋."""
 
     def __init__(self, source: Source, right: Array, momentum: float) -> None:
-        # λ_L/2 is so small beside ‖X‖ that a float32 Gram matrix would lose the singular values near the cut.
+        # In float64: λ_L/2 is so small beside ‖X‖ that a float32 Gram matrix would lose singular values near the cut.
         super().__init__(source, np.dtype(np.float64), values=0)
         self.right, self.momentum = np.ascontiguousarray(right.T), momentum
 
     def fill(self, out: Array, values: Array, tile: Array, *rows: Array) -> None:
-        """One tile of X."""
+        """Write one tile of X."""
         left, sparse, previous = rows
         step = left @ self.right
         kernels.proximal_point(tile, step, sparse, previous, self.momentum, 0.0, False)
@@ -48,7 +48,7 @@ class SubspaceSums(Sums):
 
 
 class SubspaceOfStep(Task[SubspaceSums]):
-    """One step of subspace iteration on the same X. Rows: the left factor of L̂, S, S₋."""
+    """One step of subspace iteration on the X of :class:`GramOfStep`. Rows: the left factor of L̂, S, S₋."""
 
     writes_rows = False
 
@@ -62,7 +62,7 @@ class SubspaceOfStep(Task[SubspaceSums]):
         return SubspaceSums(np.zeros((k, k)), np.zeros((n, k)))
 
     def visit(self, sums: SubspaceSums, tile: Array, *rows: Array) -> None:
-        """One tile of B; its Gram matrix in float64, so that small columns beside large ones keep their angle."""
+        """Add the sums of one tile of B; BᵀB in float64, so that small columns beside large ones keep their angles."""
         left, sparse, previous = rows
         step = left @ self.right
         kernels.proximal_point(tile, step, sparse, previous, self.momentum, 0.0, False)
@@ -99,7 +99,7 @@ class TakeStep(Task[StepSums]):
         return StepSums()
 
     def visit(self, sums: StepSums, tile: Array, *rows: Array) -> None:
-        """One tile of both parts."""
+        """Make one tile of both parts, and add its sums."""
         left, sparse, previous, new_left = rows
         step = left @ self.right
         kernels.proximal_point(tile, step, sparse, previous, self.momentum, self.threshold, True)
@@ -109,7 +109,7 @@ class TakeStep(Task[StepSums]):
 
 
 class Shrink(Task[StepSums]):
-    """S⁺ ← T_θ(S⁺) in place, for a θ that is known only after all of S⁺ was made. Rows: the left factor of L⁺, S⁺."""
+    """S⁺ ← T_θ(S⁺) in place, for a θ that depends on all of S⁺ (a radius). Rows: the left factor of L⁺, S⁺."""
 
     def __init__(self, right: Array, threshold: float) -> None:
         self.right, self.threshold = np.ascontiguousarray(right.T), threshold
@@ -127,14 +127,15 @@ class Shrink(Task[StepSums]):
 
 @dataclass(kw_only=True)
 class ProximalEntries(ProximalPair[Source]):
-    """L = left·rightᵀ and S, with the pair before it. The certificate's vectors are carried along.
+    """L = left·rightᵀ and S, with the pair before it. ``probes`` are the warm vectors of the lower bound.
 
-    The partial SVD of X = L̂ − ½P_Ω(L̂ + Ŝ − M) is the cheaper one for the shape. Subspace iteration from the last
-    singular vectors costs a pass of 4k operations an entry for k vectors, until the Ritz values above the cut move by
-    less than ``svd_tol``; where k is not small beside n, eigenvectors of the n × n Gram matrix of X in float64 are
-    cheaper, mn² operations and n³. How many vectors to compute is the paper's rule.
+    The partial SVD of X = L̂ − ½P_Ω(L̂ + Ŝ − M) is computed in the way that is cheaper for the shape. Subspace
+    iteration from the last singular vectors costs passes of 4k operations an entry for k vectors, until the Ritz values
+    above the cut move by less than ``svd_tol``. Where k is not small beside n, eigenvectors of the n × n Gram matrix of
+    X in float64 are cheaper: one pass of mn² operations, and n³. The paper's rule says how many vectors to compute. One
+    more pass makes the new pair.
 
-    With radii, the thresholds are searched: singular values are computed down to a cut that is low enough to meet τ_L,
+    With radii, both thresholds are searched: singular values are computed down to a cut that is low enough to meet τ_L,
     and the threshold of S takes a few more passes over S.
     """
 
@@ -188,7 +189,7 @@ class ProximalEntries(ProximalPair[Source]):
         return self.entries_above
 
     def proximal_step(self, problem: WithOracles, data: Source, svd_tol: float) -> None:
-        """Line 3 makes the singular vectors; line 4 comes with the pass that makes the left factor of L⁺."""
+        """Line 3 computes the singular vectors; the pass that makes the left factor of L⁺ also does line 4."""
         left, right = self._extrapolated(data)
         rows = (left, self.sparse, self.previous_sparse)
         # Line 3: D_θ[X], with X = L̂ − ½P_Ω(L̂ + Ŝ − M).
@@ -225,7 +226,7 @@ class ProximalEntries(ProximalPair[Source]):
         self.entries_above = round(sums.nonzeros)
 
     def find_bound(self, problem: WithOracles, data: Source) -> float:
-        """The dual bound at L, from Lanczos steps on G = clip(P_Ω(M − L)) with warm vectors."""
+        """The lower bound from G = clip(P_Ω(M − L)), with ‖G‖₂ by Lanczos steps from warm vectors: up to six passes."""
         self.limit = problem.threshold_S(1.0, partial(self._threshold_at_low_rank, data))
         space = nuclear.KrylovSpace(data.shape[1])
         block: Array | None = self.probes
@@ -245,7 +246,7 @@ class ProximalEntries(ProximalPair[Source]):
         return bound
 
     def solution(self, problem: WithOracles, data: Source) -> Solution:
-        """L as it is; S as the exact minimiser for this L, which can only lower the objective."""
+        """L, and the S that is optimal for this L, which can only lower the objective."""
         threshold = problem.threshold_S(1.0, partial(self._threshold_at_low_rank, data))
         return Solution(data.low_rank(self.left, self.right), threshold=threshold)
 
@@ -265,7 +266,7 @@ class ProximalEntries(ProximalPair[Source]):
         """Singular values of X above the threshold of line 3, their right vectors, and the threshold."""
         lowest = 0.7 * self.cut
         while True:
-            # A prescribed nuclear norm is met by values above the cut if what they have above it is enough.
+            # Where ‖L‖_* is prescribed, the values above the cut suffice if they exceed it by that much in sum.
             cut = problem.threshold_L(self.step_length, partial(_given, lowest))
             singular, vectors = self._leading_vectors(data, right, rows, cut, svd_tol)
             known = singular[singular > cut]
@@ -280,7 +281,7 @@ class ProximalEntries(ProximalPair[Source]):
     def _leading_vectors(
         self, data: Source, right: Array, rows: tuple[Array, ...], cut: float, svd_tol: float
     ) -> tuple[Array, Array]:
-        """Singular values of X above the cut, a few more, and their right vectors, by the cheaper way."""
+        """Singular values of X above the cut, maybe some more, and their right vectors, by the cheaper way."""
         momentum = self.momentum.factor
         width, last = self.count + max(8, self.count // 8), np.zeros(0)
         while _subspace_is_cheaper(data, width):
@@ -299,7 +300,7 @@ class ProximalEntries(ProximalPair[Source]):
 
 
 def _given(threshold: float, radius: float) -> float:
-    """``threshold``, whatever the radius: for a threshold that is being tried."""
+    """``threshold``, whatever the radius: stands for ``find`` while a threshold is being tried."""
     return threshold
 
 
@@ -309,7 +310,7 @@ def _extrapolated(momentum: float, left: Array, previous: Array) -> Array:
 
 
 def _subspace_is_cheaper(source: Source, width: int) -> bool:
-    """About three passes of 4·width operations an entry, against a Gram matrix in float64 and its eigenvectors."""
+    """Whether about three passes of 4·width operations an entry cost less than a Gram matrix and its eigenvectors."""
     m, n = source.shape
     return 1.5 * source.dtype.itemsize * 2.0 * m * n * width < 2.0 * m * n**2 + 30.0 * n**3 and width < n
 

@@ -17,7 +17,7 @@ from rankwolf.solvers.iterates.base import Oracle
 from rankwolf.solvers.iterates.nuclear_oracle import NuclearOracle
 from rankwolf.solvers.iterates.proximal import ProximalPair
 
-# How exactly the norm of A*r is asked for: the lower bound depends on it.
+# The precision of ‖A*r‖₂, on which the lower bound depends.
 BOUND_ORACLE = Oracle(tol=1e-3, products=20)
 
 
@@ -34,7 +34,8 @@ class MeasuredPair:
 class ProximalMeasured(ProximalPair[Measurements]):
     """The pair and the one before it; ``dual`` is the residual that gave the best lower bound.
 
-    A[L̂ + Ŝ] follows from images that are known, so a step costs one product with A and one with A*.
+    A[L̂ + Ŝ] is a combination of images that are known, so that a step costs one product with A and one with A*.
+    ``residual`` and ``gradient`` are b − A[L̂ + Ŝ] and its A*.
     """
 
     bound_interval = 12
@@ -94,7 +95,7 @@ class ProximalMeasured(ProximalPair[Measurements]):
         self.objective = problem.objective(inner(misfit, misfit), low_rank.nuclear_norm, l1.norm(sparse))
 
     def find_bound(self, problem: WithOracles, data: Measurements) -> float:
-        """The residual at (L̂, Ŝ) is a dual point as good as any, and its A*r is here already."""
+        """The lower bound from the residual r at (L̂, Ŝ), whose A*r is known; products with G for its norm."""
         r, G = self.residual, self.gradient
         tol = BOUND_ORACLE.tol_at(self.objective, self.lower_bound)
         pair = self.oracle.leading_pair(data, r, G, tol, BOUND_ORACLE.products)
@@ -104,11 +105,11 @@ class ProximalMeasured(ProximalPair[Measurements]):
         return bound
 
     def solution(self, problem: WithOracles, data: Measurements) -> MeasuredSolution:
-        """The pair as it is."""
+        """The present pair, and the y of the best lower bound."""
         return MeasuredSolution(self.point.low_rank, self.point.sparse, self.dual)
 
     def _shrink_L(self, problem: WithOracles, X: Array) -> LowRank:
-        """Line 3: D_{λ_L/L_f}[X], or the projection onto the nuclear ball."""
+        """Line 3: D_{λ_L/L_f}[X], or with radii the projection of X onto the nuclear ball."""
         projected: list[LowRank] = []
 
         def find(radius: float) -> float:

@@ -1,4 +1,4 @@
-"""Down the path: POGM with weights that fall from where L = S = 0 is optimal to those of the problem.
+"""Down the path: POGM with weights μ_kλ_L and μ_kλ_S; μ_k falls from where L and S just leave 0 to 1.
 
 POGM (Kim and Fessler, 2018; for L + S: Lin and Fessler, 2019) with h = 1/(2‖A‖²), θ_k = (1 + √(1 + 4θ_{k−1}²))/2 and
 proximal steps s_k = h(2θ_{k−1} + θ_k − 1)/θ_k, for x = (L, S) and g_k = h·A*(b − A[L + S]):
@@ -27,7 +27,7 @@ from rankwolf.solvers.primal_dual.state import PrimalDualState, tiles_of
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Of the iteration that goes from θ_{k−1} to θ_k."""
+    """The coefficients of the iteration that goes from θ_{k−1} to θ_k."""
 
     past: float
     """a_k."""
@@ -49,7 +49,10 @@ class Coefficients:
 def path_step(
     problem: Penalized, data: Measurements, state: PrimalDualState, settings: PrimalDualSettings
 ) -> bool:
-    """One iteration of POGM at the present weights; then the weights fall, or the path ends. One A, one A*."""
+    """One iteration of POGM at the present weights, then the weights fall. Returns whether the path has ended.
+
+    Cost: one product with A, one with A*, and one singular value thresholding.
+    """
     now = Coefficients.after(state.theta)
     following = Coefficients.after(now.theta)
     h = 0.5 / data.norm**2
@@ -67,8 +70,8 @@ def path_step(
         norm, state.nonzeros = norm + tile_norm, state.nonzeros + nonzeros
     state.carried_image = data.apply(G)
     state.dual = state.evaluate(problem, data, state.carried_image, norm)
-    del G, arrays  # the views of tiles hold on to it as well
-    state.gradient = np.zeros((0, data.shape[1]))  # its memory is free for the next one
+    del G, arrays  # the views in ``arrays`` would keep G alive
+    state.gradient = np.zeros((0, data.shape[1]))  # G is freed before the next gradient is made
     state.gradient = data.adjoint(state.dual)
     state.settled += mu <= 1.0
     state.path_weight = max(settings.fall * mu, 1.0)

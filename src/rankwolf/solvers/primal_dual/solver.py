@@ -40,7 +40,7 @@ class PrimalDual(WithSettings[Penalized, PrimalDualState, PrimalDualSettings]):
     states = (PrimalDualState, WarmThreshold, NuclearOracle, LowRank)
 
     def init(self, problem: Penalized, data: Measurements, rng: np.random.Generator) -> PrimalDualState:
-        """The start of the path, L = S = 0, and the weights at which that is optimal: one product with A*."""
+        """The start of the path: L = S = 0, μ₀ and the first weights. One product with A*."""
         state = self._at(data, rng, LowRank.zeros(data.shape, data.dtype), data.b, np.zeros_like(data.b))
         self._find_first_weight(problem, data, state)
         state.path_weight = max(self.settings.start * state.first_weight, 1.0)
@@ -87,7 +87,7 @@ class PrimalDual(WithSettings[Penalized, PrimalDualState, PrimalDualSettings]):
 
     @staticmethod
     def _find_first_weight(problem: Penalized, data: Measurements, state: PrimalDualState) -> None:
-        """μ₀ from A*b, which the state has as its gradient, and the lower bound that b proves."""
+        """μ₀ from A*b, which is the state's ``gradient`` by now, and the lower bound from y = ``dual``."""
         norm, largest = state.spectral_norm(data), state.largest_entry()
         state.first_weight = min(norm / problem.lambda_L, largest / problem.lambda_S)
         state.bound_by(problem, data, norm, largest)
@@ -97,12 +97,12 @@ class PrimalDual(WithSettings[Penalized, PrimalDualState, PrimalDualSettings]):
         state.iteration += 1
         if not state.on_path:
             splitting_step(problem, data, state, self.settings)
-        elif path_step(problem, data, state, self.settings):  # it was the last one of the path
+        elif path_step(problem, data, state, self.settings):  # the path has ended
             begin_splitting(data, state, self.settings)
         return state
 
     def report(self, problem: Penalized, state: PrimalDualState) -> Report:
-        """The objective at the weights of the problem, on the path as well."""
+        """The objective, on the path too with the weights of the problem itself, and the best lower bound."""
         return Report(
             objective=state.objective,
             lower_bound=state.lower_bound,

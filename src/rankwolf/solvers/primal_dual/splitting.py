@@ -6,8 +6,9 @@ With x = (L, S), Kx = A[L + S] and a dual vector y, which at the optimum is the 
     y⁺ = (y + σ∘(b − K(2x⁺ − x)))/(1 + σ),                   σ = 1/(2γd), AA* ≼ diag(d)
     (x, y) ← (x, y) + ρ((x⁺, y⁺) − (x, y)),                  0 < ρ < 2
 
-KK* = 2AA* ≼ 2·diag(d), so that γ and σ fit together for every γ > 0 and it converges. Where AA* = diag(d), these are
-the steps of Douglas-Rachford with parameter γ. Kx is carried along, so that an iteration is one A and one A*.
+KK* = 2AA* ≼ 2·diag(d), so that the steps γ and σ together satisfy the condition for convergence, for every γ > 0.
+Where AA* = diag(d), these are the steps of Douglas-Rachford with parameter γ. Kx is updated by linearity, so that an
+iteration costs one product with A and one with A*.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from rankwolf.solvers.primal_dual.state import BOUND_INTERVAL, LEAST_INTERVAL, P
 
 
 def begin_splitting(data: Measurements, state: PrimalDualState, settings: PrimalDualSettings) -> None:
-    """From the pair and its residual, which the path or a given start left: no product."""
+    """Start the splitting at the state's pair (L, S), with its residual as y, and choose γ. No product with A."""
     for tile in tiles_of(state.sparse):
         state.carried_L[tile] = state.low_rank[tile]
         state.carried_S[tile] = state.sparse[tile]
@@ -36,7 +37,7 @@ def begin_splitting(data: Measurements, state: PrimalDualState, settings: Primal
 
 
 def looseness(data: Measurements, state: PrimalDualState) -> float:
-    """Σd|y|²/‖A*y‖², at least 1: how much AA* ≼ diag(d) gives away at the present y."""
+    """Σd|y|²/‖A*y‖², at least 1: by which factor the bound AA* ≼ diag(d) is too large at the present y."""
     given, used = inner(state.dual, data.row_bound * state.dual), inner(state.gradient, state.gradient)
     return max(given / used, 1.0) if used > 0.0 else 1.0
 
@@ -44,7 +45,7 @@ def looseness(data: Measurements, state: PrimalDualState) -> float:
 def splitting_step(
     problem: Penalized, data: Measurements, state: PrimalDualState, settings: PrimalDualSettings
 ) -> None:
-    """One iteration; γ is changed where a new lower bound says so."""
+    """One iteration: one product with A, one with A*. Every few iterations a lower bound is made, and γ adapted."""
     gamma, rho, G = state.gamma, settings.relaxation, state.gradient
     kernels.prepare_splitting(G, state.carried_L, state.carried_S, state.sparse, gamma)
     state.low_rank = state.shrink(G, gamma * problem.lambda_L)
@@ -55,7 +56,7 @@ def splitting_step(
         norm, state.nonzeros = norm + tile_norm, state.nonzeros + nonzeros
     image = data.apply(G)
     state.evaluate(problem, data, image, norm)
-    # y + ρ(y⁺ − y) with y⁺ = (y + σ(b − 2Kx⁺ + Kx))/(1 + σ), by few vectors at a time: they may be as long as b.
+    # y + ρ(y⁺ − y) with y⁺ = (y + σ(b − 2Kx⁺ + Kx))/(1 + σ), with few temporary vectors, because b may be long.
     step = image - state.carried_image
     del image
     change = data.b - state.dual
@@ -68,8 +69,8 @@ def splitting_step(
     change *= 0.5 * rho / (gamma * data.row_bound + 0.5)
     change += state.dual
     state.dual = change
-    del change, G, arrays  # the views of tiles hold on to it as well
-    state.gradient = np.zeros((0, data.shape[1]))  # its memory is free for the next one
+    del change, G, arrays  # the views in ``arrays`` would keep G alive
+    state.gradient = np.zeros((0, data.shape[1]))  # G is freed before the next gradient is made
     state.gradient = data.adjoint(state.dual)
     if state.iteration >= state.next_bound:
         bound = state.update_bound(problem, data)
@@ -80,10 +81,11 @@ def splitting_step(
 
 
 def _adapt(data: Measurements, state: PrimalDualState, settings: PrimalDualSettings, bound: float) -> None:
-    """Lengthen or shorten γ by what the gap is made of.
+    """Lengthen or shorten γ by comparing the two parts of the gap.
 
-    D(y) = ⟨y, b⟩ − ½‖y‖² is what y would prove if it were feasible. A gap has two parts: what is lost by scaling y,
-    D(y) − bound, which a larger γ makes smaller, and |F(x) − D(y)|, which a smaller γ makes smaller.
+    D(y) = ⟨y, b⟩ − ½‖y‖² is the bound that y would give if it were feasible. The gap consists of D(y) − bound, the loss
+    by scaling y until it is feasible, which a larger γ makes smaller, and of |F(x) − D(y)|, which a smaller γ makes
+    smaller.
     """
     ideal = inner(state.dual, data.b) - 0.5 * inner(state.dual, state.dual)
     tiny = 1e-12 * state.objective

@@ -1,4 +1,4 @@
-"""Where a primal-dual run is, and the loop over tiles that both of its phases share."""
+"""The state of a primal-dual run, and the division into tiles that both of its phases use."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from rankwolf.problem import Penalized
 from rankwolf.solvers.iterates.base import Oracle
 from rankwolf.solvers.iterates.nuclear_oracle import NuclearOracle
 
-# Rows and columns that are worked on at once.
+# The height and width of a tile.
 TILE = (128, 512)
-# ‖A*y‖₂ comes from a Gram matrix where the shorter side is at most so long, or that takes so few operations.
+# ‖A*y‖₂ is computed from a Gram matrix where the shorter side, or the number of operations, is at most this.
 GRAM_SIDE, GRAM_OPERATIONS = 128, 1e8
-# How exactly it is asked for otherwise: the lower bound depends on it.
+# The precision of ‖A*y‖₂ otherwise, by Lanczos steps: the lower bound depends on it.
 BOUND_ORACLE = Oracle(tol=1e-3, products=20)
-# In the splitting a bound is made every third iteration, and the interval grows by one after every so many of them.
+# In the splitting a lower bound is made every 3 iterations, and the interval grows by 1 with every 12 iterations.
 LEAST_INTERVAL, BOUND_INTERVAL = 3, 12
 
 
@@ -31,8 +31,9 @@ LEAST_INTERVAL, BOUND_INTERVAL = 3, 12
 class PrimalDualState:
     """The pair (L, S) that the last proximal maps gave, and what the next step starts from.
 
-    Four arrays have the matrix's size: S, ``gradient`` = A*y, and for each part one ``carried``: the relaxed iterate of
-    the splitting, or on the path what POGM's next extrapolation takes from the past. L is factored.
+    Four arrays have the matrix's size: S, ``gradient`` = A*y, ``carried_L`` and ``carried_S``. In the splitting the
+    carried pair is the relaxed iterate x; on the path it is POGM's c_k. L is kept as factors. ``best_dual`` is the y
+    that gave ``lower_bound``.
     """
 
     low_rank: LowRank
@@ -50,16 +51,16 @@ class PrimalDualState:
     path_weight: float
     """μ: the weights of the path are μλ_L and μλ_S."""
     first_weight: float
-    """μ₀, at which L = S = 0 is optimal."""
+    """μ₀ = min(‖A*b‖₂/λ_L, max|A*b|/λ_S)."""
     settled: int = 0
-    """Iterations of the path at μ = 1."""
+    """The number of iterations of the path at μ = 1."""
     theta: float = 1.0
     """θ_k of POGM, the accelerated method of the path."""
     on_path: bool = True
     gamma: float = nan
     """The primal step of the splitting."""
     imbalance: float = nan
-    """The smoothed logarithm by which γ is changed."""
+    """The smoothed logarithm of a ratio that decides whether γ changes (``splitting._adapt``)."""
     nonzeros: int = 0
     lower_bound: float = 0.0
     iteration: int = 0
@@ -68,7 +69,7 @@ class PrimalDualState:
     last_bound: int = 0
 
     def evaluate(self, problem: Penalized, data: Measurements, image: Array, l1_norm: float) -> Array:
-        """The objective of (L, S), from A[L + S] = ``image``; the residual is returned."""
+        """Renew the objective of (L, S), from A[L + S] = ``image`` and ‖S‖₁; returns the residual b − image."""
         residual = data.b - image
         self.objective = problem.objective(inner(residual, residual), self.low_rank.nuclear_norm, l1_norm)
         return residual
@@ -78,7 +79,7 @@ class PrimalDualState:
         return max(float(np.max(np.abs(self.gradient[tile]))) for tile in tiles_of(self.gradient))
 
     def spectral_norm(self, data: Measurements) -> float:
-        """‖A*y‖₂, never far below: exactly where that is cheap, else with an error of about a tenth of the gap."""
+        """‖A*y‖₂: exact where that is cheap, else the upper estimate of a Ritz pair, to a tenth of the relative gap."""
         short, long = sorted(self.gradient.shape)
         if short <= GRAM_SIDE or short**2 * long <= GRAM_OPERATIONS:
             return nuclear.spectral_norm(self.gradient)
@@ -86,11 +87,11 @@ class PrimalDualState:
         return self.oracle.leading_pair(data, self.dual, self.gradient, tol, BOUND_ORACLE.products).upper
 
     def update_bound(self, problem: Penalized, data: Measurements) -> float:
-        """The lower bound that y proves, as far as the norm of A*y is known."""
+        """The lower bound from y and its ‖A*y‖₂, which may be an estimate; the best so far is kept."""
         return self.bound_by(problem, data, self.spectral_norm(data), self.largest_entry())
 
     def bound_by(self, problem: Penalized, data: Measurements, norm: float, largest: float) -> float:
-        """The lower bound that y proves, given ‖A*y‖₂ and max|A*y|; the best so far and its y are kept."""
+        """The lower bound from y, given ‖A*y‖₂ and max|A*y|; the best so far and its y are kept."""
         y_dot_b, squared = inner(self.dual, data.b), inner(self.dual, self.dual)
         bound = problem.lower_bound(y_dot_b, squared, norm, largest)
         if bound > self.lower_bound:
@@ -99,9 +100,9 @@ class PrimalDualState:
 
 
 def tiles_of(matrix: Array) -> Iterator[tuple[slice, slice]]:
-    """Rows and columns of pieces that, with their temporaries, stay in a core's cache.
+    """The slices of rows and columns of tiles that, with their temporaries, stay in a core's cache.
 
-    Wide pieces of few rows would read all of L's right factor for each of them.
+    Tiles of all columns and few rows would read all of L's right factor again and again.
     """
     (m, n), (height, width) = matrix.shape, TILE
     for top in range(0, m, height):

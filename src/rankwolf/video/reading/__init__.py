@@ -24,12 +24,12 @@ def open_frames(path: Path, selection: Selection) -> Reader:
     elif is_pattern(path):
         kind = ImageReader
     else:
-        path.stat()  # a name that does not exist is said by the system's own error
+        path.stat()  # raises the system's own error for a name that does not exist
         kind = ArrayReader if path.suffix.lower() in (".npy", ".npz") else VideoReader
     with Address(path).reading(kind.words):
         return kind(path, selection)
 
 
 def is_pattern(path: Path) -> bool:
-    """Whether a path is a pattern for several, such as ``cam/*.jpg``, and not the name of one that exists."""
+    """Whether a path is a pattern for several files, such as ``cam/*.jpg``, and not the name of a file that exists."""
     return not path.exists() and bool(set(str(path)) & set("*?["))

@@ -41,9 +41,9 @@ class ArrayReader(Reader):
                 yield self._picture(frame)
 
     def _refuse_fractions(self) -> None:
-        """A ValueError if all frames lie between 0 and 1 and are not black; a dark frame alone is none.
+        """A ValueError if no frame leaves the range 0 to 1, unless all are black: the levels should be 0 to 255.
 
-        Reads up to the first frame that is brighter: one frame, as a rule.
+        Reads up to the first frame with a level above 1, usually one frame; integers are not read at all.
         """
         with self._opened() as (header, frames):
             if header.dtype.kind != "f":
@@ -51,14 +51,14 @@ class ArrayReader(Reader):
             brightest = 0.0
             for frame in frames:
                 brightest = max(brightest, float(frame.max()))
-                if brightest > 1.0 or not frame.min() >= 0.0:  # NaN as well: as_uint8 says so
+                if brightest > 1.0 or not frame.min() >= 0.0:  # also for NaN, about which as_uint8 complains
                     return
         if brightest > 0.0:
             raise self._address.bad("its frames lie between 0 and 1: multiply them by 255 first.")
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Header, Iterator[Array]]]:
-        """The header of the file's array, and its frames one after the other."""
+        """(header, frames): the header of the file's array, and an iterator over its frames, while the block lasts."""
         address = self._address
         if address.path.suffix.lower() != ".npz":
             with address.path.open("rb") as file:
@@ -109,7 +109,7 @@ def _checked(address: Address, header: Header) -> Header:
 
 
 def _read(address: Address, file: IO[bytes], header: Header) -> Iterator[Array]:
-    """The frames that ``file`` has from where it stands, in the stored type."""
+    """The frames in ``file`` from its present place on, one by one, in the stored type."""
     shape = header.shape[1:]
     size = prod(shape) * header.dtype.itemsize
     for number in range(header.shape[0]):

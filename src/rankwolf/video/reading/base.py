@@ -1,4 +1,4 @@
-"""What all readers share: which frames are asked for, how many will come, and what was lost."""
+"""What all readers share: which frames are asked for, how many will come, and how many were lost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from rankwolf.files.address import Address
 from rankwolf.ground.arrays import Array
 
-# A video that lost more of its frames than this is refused; below, a warning is enough.
+# A video that has lost more than this share of its frames is refused; a smaller loss is a warning.
 MOST_LOST = 0.1
 
 
@@ -52,7 +52,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which frames: ``start``, then each ``every``-th, up to before ``end``; and how: resized, gray or in colour.
+    """Which frames are read: every ``every``-th from ``start`` on, before ``end``; and how: resized, gray or in colour.
 
     ``color`` None means in colour if the input has colours.
     """
@@ -68,7 +68,7 @@ class Selection:
 
 
 def check_scale(scale: float) -> None:
-    """Refuse to make pictures of nothing, or of more than anybody has memory for."""
+    """Refuse a ``--scale`` that is not above 0, or is above 16: such pictures would be empty, or fill the memory."""
     if not 0.0 < scale <= 16.0:
         raise ValueError(f"--scale must be above 0 and at most 16. Got {scale:g} instead.")
 
@@ -111,7 +111,7 @@ class Reader(ABC):
 
     @property
     def expected(self) -> int | None:
-        """How many frames should come: None where the input does not say how many it has, since it may end before."""
+        """How many frames should come; None where the input does not say how many it has."""
         return None if self.count is None else len(self.numbers)
 
     @property
@@ -122,7 +122,7 @@ class Reader(ABC):
     def __iter__(self) -> Iterator[Array]:
         pictures = self.read(self.numbers)
         while True:
-            # Around the decoder alone: what is raised over a picture elsewhere is not the file's fault.
+            # Only around the decoder: an error in the code that uses a picture is not the file's fault.
             with Address(self.path).reading(self.words):
                 picture = next(pictures, None)
             if picture is None:
@@ -141,7 +141,7 @@ class Reader(ABC):
         """The pictures of these frames, uint8, in order; fewer if the input ends before."""
 
     def losses(self, strict: bool) -> str | None:
-        """A sentence about what was lost, after all was read; None for nothing.
+        """A sentence about frames that were lost, to be asked for after reading; None if nothing was lost.
 
         A ValueError if more than a tenth of the frames is missing, or with ``strict`` for any loss.
         """

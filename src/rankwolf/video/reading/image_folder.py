@@ -16,9 +16,9 @@ from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
 from rankwolf.video.reading.base import Reader, Selection
 
-# The tag of EXIF that says how a camera was held: 1 is upright, from LYING on the picture lies on its side.
+# The EXIF tag that says how a camera was held, from 1 to 8: 1 is upright; from 5 on height and width are exchanged.
 ORIENTATION, UPRIGHT, LYING = 0x0112, 1, 5
-# Kinds of images of which Pillow knows the rotation (EXIF) without decoding them.
+# Kinds of images whose EXIF tags Pillow reads without decoding the image.
 WITH_EXIF = ("JPEG", "MPO", "TIFF", "WEBP")
 IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp")
 
@@ -86,7 +86,7 @@ class ImageReader(Reader):
 
 
 def natural_key(name: str) -> list[Any]:
-    """A key to sort names by, in which digits compare as numbers and letters without their case.
+    """A key for sorting names: digits compare as numbers, letters without regard to case.
 
     >>> sorted(["f10.png", "f2.png"], key=natural_key)
     ['f2.png', 'f10.png']
@@ -95,7 +95,7 @@ def natural_key(name: str) -> list[Any]:
 
 
 def open_image(file: Path) -> Any:
-    """Pillow's image, or a ValueError that names the file; a picture that claims an absurd size is refused."""
+    """The image as Pillow opens it; a ValueError that names the file, also for an image that claims an absurd size."""
     needed("PIL")
     from PIL import Image
 

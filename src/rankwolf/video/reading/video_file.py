@@ -16,9 +16,10 @@ from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
 from rankwolf.video.reading.base import MOST_LOST, Reader, Selection
 
-# Chroma within this distance of its neutral value is no colour: a codec's rounding.
+# A frame is gray if the channels of each pixel differ by at most twice this: a codec rounds the chroma.
 LEAST_CHROMA = 3
-# A file whose last frame comes longer before its end than this many seconds, and than this share, has lost frames.
+# A file has lost frames if its last frame comes earlier than its end by more than so many seconds, and by more than
+# this share of its duration.
 MOST_SILENCE, MOST_SILENCE_SHARE = 1.0, 0.02
 
 
@@ -54,7 +55,7 @@ class VideoReader(Reader):
         self.aspect = pixel_aspect(codec.sample_aspect_ratio, self._first.turns)
         self._ended, self._last = False, 0.0
         self._duration = float(self._container.duration or 0) / 1_000_000
-        # A count that is only duration times rate is wrong for a variable rate: better none.
+        # None where the file declares no count: duration times rate would be wrong for a variable rate.
         count = int(self._stream.frames) or None
         super().__init__(path, selection, size, count, self._first.colored)
 
@@ -109,7 +110,7 @@ class VideoReader(Reader):
                 yield frame
 
     def losses(self, strict: bool) -> str | None:
-        """A sentence about what was lost; a file that declares no count has lost frames if its last comes too early."""
+        """As in :class:`Reader`; a file that declares no count has lost frames if its last one comes too early."""
         duration = self._duration
         silence = duration - self._last - (0.0 if not self.rate else 1.0 / float(self.rate))
         cut = self._ended and silence > max(MOST_SILENCE, MOST_SILENCE_SHARE * duration)
