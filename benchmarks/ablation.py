@@ -1,16 +1,20 @@
 """What each heuristic of the hybrid is worth: ``python -m benchmarks.ablation``, hours for all of it.
 
-Each heuristic is switched off, or set to a plain value, alone; counted are the passes to a certified relative gap of
-1e-3. A run ends after four times the passes of the full hybrid, and counts as so many. Every run is saved as soon as
-it is done, and a second call goes on with what is missing. ``--data``, ``--rho`` and ``--only`` select; ``--table``
-writes what is there to ``docs/ablation.md``; ``--again`` measures anew, after the code has changed.
+Each heuristic is switched off, or a constant is set to a neighbour of its value, alone; counted are the passes to a
+certified relative gap of 1e-3. There are three questions, because some settings serve one form of the problem only:
+``weights`` on recorded data, ``pursuit`` (L + S = M) on random matrices, ``radii`` on recorded data. A run ends after
+four times the passes of the hybrid as it is, and counts as so many. Every run is saved as soon as it is done, and a
+second call goes on with what is missing. ``--question``, ``--columns`` and ``--only`` select; ``--table`` writes what
+is there to ``docs/ablation.md``; ``--again`` measures anew, after the code has changed.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
-from functools import partial
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,47 +22,22 @@ import numpy as np
 
 import rankwolf as rw
 from benchmarks import data
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import Results, Row, load, table
 from benchmarks.quality.cdnet import frames_of
+from benchmarks.quality.exact_recovery import error
 from benchmarks.quality.exact_recovery import problem as pursuit
+from benchmarks.speed.forms import EXACT, SHARES, norms
 from rankwolf.solvers import Hybrid
 
 NAME, TOL = "ablation", 1e-3
-DATA = (*data.FACES, "escalator", "lobby", "highway", "restaurant")
-RHOS = (1.0, 0.6, 0.3)
 MOST_PASSES, MOST_TIMES = 300, 4.0
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "ablation.md"
 
-PURSUED = (
-    "the hybrid as it is",
-    "no predictor on the path",
-    "failed proofs teach nothing",
-    "eight probes, whatever the rank",
-    "no probes for directions that wait",
-)
-PURSUITS = ((400, 20, 0.1), (400, 10, 0.2), (600, 30, 0.05), (1000, 10, 0.3), (1000, 50, 0.1))
-# Other values of the two constants that noise=0 asked for.
-AROUND: dict[str, dict[str, Any]] = {
-    "3 probes for each beyond 0.9": {},
-    "1.5": {"probes_for_each": 1.5},
-    "2": {"probes_for_each": 2.0},
-    "4": {"probes_for_each": 4.0},
-    "6": {"probes_for_each": 6.0},
-    "beyond 0.8": {"near": 0.8},
-    "beyond 0.95": {"near": 0.95},
-}
-AROUND_THESE = (
-    (400, 20, 0.1),
-    (400, 10, 0.2),
-    (400, 20, 0.3),
-    (600, 30, 0.05),
-    (600, 6, 0.3),
-    (1000, 10, 0.3),
-)
-
+# A variant: what is different, and the settings that make it so.
+Variants = dict[str, dict[str, Any]]
 FULL = "the hybrid as it is"
-# What is switched off, and the settings that do it.
-WITHOUT: dict[str, dict[str, Any]] = {
+HEURISTICS: Variants = {
     FULL: {},
     "no momentum": {"momentum": 0.0},
     "momentum up to 0.85": {"momentum": 0.85},
@@ -79,159 +58,242 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "failed proofs teach nothing": {"learns": False},
     "proofs without a hint": {"deflates": False},
 }
+CONSTANTS: Variants = {
+    "sixteen probes at least": {"least_probes": 16},
+    "live shares count down to 0.1": {"least_live": 0.1},
+    "live shares count down to 0.5": {"least_live": 0.5},
+    "a sample of 1500 rows at most": {"sample_share": 0.0},
+    "a sample of 3000 rows at least": {"sample_rows": 3000},
+    "probes on the sample as elsewhere": {"sample_probe_share": 0.25},
+    "the sample is solved to a gap of 0.1": {"sample_gap": 0.1},
+    "the path begins at 0.3 of ‖M‖": {"path_start": 0.3},
+    "levels of the path fall by 2": {"path_step": 2.0},
+    "levels of the path fall by 10": {"path_step": 10.0},
+    "levels of the path have 10 passes at most": {"path_passes": 10},
+}
+OF_PURSUIT: Variants = {
+    FULL: {},
+    **{
+        name: HEURISTICS[name]
+        for name in (
+            "no predictor on the path",
+            "failed proofs teach nothing",
+            "eight probes, whatever the rank",
+            "no probes for directions that wait",
+            "rows first fitted at λ_S alone",
+            "levels of the path end at a gap of 0.1",
+        )
+    },
+    "1.5 probes for each that waits": {"probes_for_each": 1.5},
+    "2 probes for each that waits": {"probes_for_each": 2.0},
+    "4 probes for each that waits": {"probes_for_each": 4.0},
+    "6 probes for each that waits": {"probes_for_each": 6.0},
+    "directions wait beyond 0.8 λ_L": {"near": 0.8},
+    "directions wait beyond 0.95 λ_L": {"near": 0.95},
+    "levels of the path fall by 2": {"path_step": 2.0},
+    "levels of the path fall by 10": {"path_step": 10.0},
+    "the end is tried after a fall by 4": {"end_fall": 4.0},
+    "the end is tried with 0.1 % more clipped": {"end_lost": 0.001},
+    "the end is tried with 5 % more clipped": {"end_lost": 0.05},
+    "a fall of 3 ends the spectrum": {"end_gap": 3.0},
+    "a fall of 100 ends the spectrum": {"end_gap": 100.0},
+}
+OF_RADII: Variants = {
+    FULL: {},
+    "rows step once in a pass": {"following_row_steps": ((1.0, 1.0),)},
+    "rows step three times, as with weights": {"following_row_steps": ((1.0, 0.5), (1.0, 1.0), (1.0, 1.0))},
+    "objectives compared up to a factor of 1.02": {"comparable_prices": 1.02},
+    "objectives compared up to a factor of 2": {"comparable_prices": 2.0},
+    "prices always take the whole step": {"price_patience": 10**6},
+    "prices wait for 3 passes": {"price_patience": 3},
+    "prices wait for 12 passes": {"price_patience": 12},
+    "a margin of 0.5 % of the gap": {"margin_share": 0.005},
+    "a margin of 10 % of the gap": {"margin_share": 0.1},
+    "proofs as with weights": {"following_proof_ratio": (3.0, 4.0)},
+}
+# Side, rank, share of corrupted entries, seed.
+PURSUITS = {
+    f"{side}, {rank}, {share:.0%}, {seed}": (side, rank, share, seed)
+    for side, rank, share, seed in (
+        (400, 20, 0.1, 0), (400, 10, 0.2, 0), (600, 30, 0.05, 0), (1000, 10, 0.3, 0), (1000, 50, 0.1, 0),
+        (400, 20, 0.1, 1), (400, 10, 0.2, 1), (400, 20, 0.3, 1), (600, 30, 0.05, 1), (600, 6, 0.3, 1),
+        (1000, 10, 0.3, 1),
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """One column of a table: X, the arguments of ``decompose``, and L where the right one is known."""
+
+    X: data.Array
+    arguments: dict[str, Any]
+    truth: data.Array | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """A form of the problem: its columns, how to load one, and what is varied."""
+
+    about: str
+    columns: Sequence[str]
+    load: Callable[[str], Case]
+    variants: Variants = field(default_factory=dict)
+
+
+@lru_cache(maxsize=1)
+def with_weights(column: str) -> Case:
+    """A recorded matrix, what was observed of it, and the paper's δ."""
+    name, _, rho = column.partition(" ")
+    if name == "highway":
+        video = frames_of("highway", color=False)
+        flat = video.reshape(len(video), -1)
+        observed = data.observed((flat.shape[0], flat.shape[1]), float(rho), 0)
+        return Case(flat, {"observed": observed, "delta": 1e-3})
+    X, observed = data.masked(name, float(rho), 0)
+    return Case(X, {"observed": observed, "delta": data.DELTA[name]})
+
+
+@lru_cache(maxsize=1)
+def without_noise(column: str) -> Case:
+    """A random matrix of ``exact_recovery``, for L + S = M."""
+    M, truth = pursuit(*PURSUITS[column])
+    return Case(M, {"noise": 0.0}, truth)
+
+
+@lru_cache(maxsize=1)
+def with_radii(column: str) -> Case:
+    """A recorded matrix, and a share of the norms at the optimum of the paper's weights."""
+    name, _, share = column.partition(" ")
+    X, optimum = _norms(name)
+    return Case(X, {"radii": tuple(float(share) * norm for norm in optimum)})
+
+
+@lru_cache(maxsize=1)
+def _norms(name: str) -> tuple[data.Array, tuple[float, float]]:
+    X = data.matrix(name, np.uint8)
+    return X, norms(rw.decompose(X, delta=data.DELTA[name], tol=EXACT[name], rng=0))
+
+
+QUESTIONS = {
+    "weights": Question(
+        "Given weights: a matrix, and the share of its entries that is observed.",
+        [
+            f"{name} {rho:g}"
+            for name in (*data.FACES, "escalator", "lobby", "highway", "restaurant")
+            for rho in (1.0, 0.6, 0.3)
+        ],
+        with_weights,
+        {**HEURISTICS, **CONSTANTS},
+    ),
+    "pursuit": Question(
+        "L + S = M, `noise=0`, on random matrices: the side, the rank, the share of corrupted entries, the seed. `×`: "
+        "the error of L is above 1e-6.",
+        list(PURSUITS),
+        without_noise,
+        OF_PURSUIT,
+    ),
+    "radii": Question(
+        "Radii: a matrix, and the share of the norms that the optimum of the paper's weights has.",
+        [f"{name} {share:g}" for name in EXACT for share in SHARES],
+        with_radii,
+        OF_RADII,
+    ),
+}
 
 HEAD = """# What the heuristics of the hybrid are worth
 
 Written by `python -m benchmarks ablation --table`. Passes to a certified relative gap of 1e-3 with each heuristic
-switched off alone; `>` where the run was ended there, `–` where it was not run. *worth* is the geometric mean, over the
-columns that were run, of the passes without the heuristic over the passes of the hybrid as it is, less one. ρ is the
-observed fraction. What is worth less than a twentieth goes out of the code, unless the text below says why not.
+switched off alone, or a constant changed alone; `>` where the run was ended there, `–` where it was not run. *worth* is
+the geometric mean, over the columns that were run, of the passes without the heuristic over the passes of the hybrid as
+it is, less one; a constant is well chosen where no neighbour is worth less than nothing. What is worth less than a
+twentieth goes out of the code, unless the text below says why not. The defaults of all other settings in
+`solvers/hybrid/settings.py` are limits that a run seldom meets (passes, rounds, rounding).
 """
 
-# What the table does not say.
-NOTES = """## What went, and what stayed
-
-Gone, because they were worth less than a twentieth: the limit of momentum that moved between two values with the pace
-of the objective, the rule that halved momentum when it was about to ring (without both, and with rows that measure
-their curvature, the columns above need 5 % fewer passes), and a limit on what a single failed proof teaches (0 %).
-
-Worth less than a twentieth above, and still there, mostly for what the table does not have: L + S = M (`noise=0`) on
-random matrices, in passes (`python -m benchmarks ablation --pursuit`).
-
-| matrix, rank, corrupted | as it is | no predictor | proofs teach nothing | eight probes | none for those that wait |
-|---|---|---|---|---|---|
-| 400 × 400, 20, 10 % | 38 | 41 | 37 | 38 | 38 |
-| 400 × 400, 10, 20 % | 33 | 47 | 33 | 33 | 33 |
-| 600 × 600, 30, 5 % | 38 | 42 | 38 | 38 | 38 |
-| 1000 × 1000, 10, 30 % | 37 | 53 | 37 | 41 | 55 |
-| 1000 × 1000, 50, 10 % | 36 | 40 | 36 | 37 | 36 |
-
-- *Probes for directions that wait*: half of the passes where 30 % are corrupted. Their two constants, three probes for
-  each direction beyond 0.9 λ_L, were chosen on these matrices. On six others (the same command):
-
-  | matrix, rank, corrupted | 3 beyond 0.9 | 1.5 | 2 | 4 | 6 | 3 beyond 0.8 | 3 beyond 0.95 |
-  |---|---|---|---|---|---|---|---|
-  | 400 × 400, 20, 10 % | 38 | 38 | 38 | 38 | 38 | 38 | 38 |
-  | 400 × 400, 10, 20 % | 33 | 33 | 33 | 33 | 33 | 33 | 33 |
-  | 400 × 400, 20, 30 % | 56 | 59 | 56 | 58 | 57 | 57 | 56 |
-  | 600 × 600, 30, 5 % | 36 | 36 | 36 | 36 | 36 | 36 | 36 |
-  | 600 × 600, 6, 30 % | 38 | 45 | 45 | 38 | 38 | 38 | 43 |
-  | 1000 × 1000, 10, 30 % | 38 | 52 | 47 | 37 | 38 | 37 | 47 |
-
-  Chosen without one of the six, the constants would be these, four probes or 0.8: a pass or two more or less.
-- *A share of the rank as probes*: highway in full (rank 155) takes 22 passes without, in place of 18, and Restaurant 18
-  in place of 16.
-- *The predictor*: a tenth to a half of the passes of `noise=0`.
-- *What failed proofs teach* is worth nothing in passes any more. It stays for what it gives back: the directions in
-  which a proof failed, without which a run could end at a point that is not optimal.
-- *The first fit of the rows at three clip levels, and levels of the path that end at a gap of 0.02*: 3 % each, close
-  to the line. Without the first, Restaurant needs 18 passes in place of 16, and faces with 60 % observed up to 3 more.
-
-Not run: Restaurant with 30 % observed, and the last two rows with 60 %; highway with 60 and 30 % but for the rows in
-question.
-"""
+# What the tables do not say.
+NOTES = ""
 
 
-def matrix(name: str, rho: float, seed: int) -> tuple[data.Array, data.Array | None, float]:
-    """X, what was observed, and the paper's δ."""
-    if name == "highway":
-        video = frames_of("highway", color=False)
-        flat = video.reshape(len(video), -1)
-        return flat, data.observed((flat.shape[0], flat.shape[1]), rho, seed), 1e-3
-    return *data.masked(name, rho, seed), data.DELTA[name]
-
-
-def count_passes(
-    results: Results, names: Sequence[str], rhos: Sequence[float], variants: Sequence[str], again: bool
-) -> None:
+def count_passes(results: Results, question: str, columns: Sequence[str], only: Sequence[str]) -> None:
     """Every combination that is not there yet."""
-    for name in names:
-        for rho in rhos:
-            wanted = [FULL, *(variant for variant in variants if variant != FULL)]
-            done = {row["variant"]: row for row in results.rows if (row["data"], row["rho"]) == (name, rho)}
-            wanted = [variant for variant in wanted if again or variant not in done]
-            if not wanted:
-                continue
-            X, observed, delta = matrix(name, rho, seed=0)
-            for variant in wanted:
-                limit = MOST_PASSES if variant == FULL else round(MOST_TIMES * done[FULL]["passes"])
+    asked = QUESTIONS[question]
+    for column in asked.columns:
+        done = {row["variant"]: row for row in results.rows if _key(row)[:2] == (question, column)}
+        wanted = [name for name in asked.variants if name not in done and (name in only or name == FULL)]
+        if column not in columns or not wanted:
+            continue
+        case = asked.load(column)
+        for variant in wanted:
+            limit = MOST_PASSES if variant == FULL else round(MOST_TIMES * done[FULL]["passes"])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", rw.RankwolfWarning)
                 fit = rw.decompose(
-                    X, observed=observed, delta=delta, tol=TOL, rng=0, method=Hybrid(**WITHOUT[variant]),
-                    callback=partial(within, limit),
+                    case.X, tol=TOL, rng=0, method=Hybrid(**asked.variants[variant]),
+                    callback=partial(within, limit), **case.arguments,
                 )  # fmt: skip
-                row: Row = {
-                    "data": name, "rho": rho, "variant": variant, "passes": fit.passes, "iterations": fit.iterations,
-                    "met": fit.status is rw.Status.GAP_REACHED, "gap": fit.relative_gap, "rank": fit.low_rank.rank,
-                }  # fmt: skip
-                results.rows = [old for old in results.rows if _key(old) != _key(row)]
-                done[variant] = results.add(row)
-                print(f"{name} ρ = {rho}: {fit.passes:4d} passes, {variant}", flush=True)
-
-
-def pursue(
-    variants: dict[str, dict[str, Any]], matrices: Sequence[tuple[int, int, float]], seed: int
-) -> None:
-    """Passes of ``noise=0``, L + S = M, on matrices of ``exact_recovery``, with each of the settings in turn."""
-    lines = []
-    for side, rank, corrupted in matrices:
-        M = pursuit(side, rank, corrupted, seed)[0]
-        passes = [
-            rw.decompose(M, noise=0.0, rng=0, method=Hybrid(**settings)).passes
-            for settings in variants.values()
-        ]
-        lines.append([f"{side} × {side}, {rank}, {corrupted:.0%}", *map(str, passes)])
-        print(*lines[-1], flush=True)
-    print("\n" + table(["matrix, rank, corrupted", *variants], lines))
+            row: Row = {
+                "question": question, "column": column, "variant": variant, "passes": fit.passes,
+                "met": fit.status is rw.Status.GAP_REACHED, "gap": fit.relative_gap, "rank": fit.low_rank.rank,
+                "right": case.truth is None or error(fit.low_rank, case.truth) <= 1e-6,
+            }  # fmt: skip
+            done[variant] = results.add(row)
+            print(f"{question}, {column}: {fit.passes:4d} passes, {variant}", flush=True)
 
 
 def within(limit: int, record: rw.Record) -> bool:
     return record.passes < limit
 
 
-def _key(row: Row) -> tuple[str, float, str]:
-    return row["data"], row["rho"], row["variant"]
+def _key(row: Row) -> tuple[str, str, str]:
+    return row["question"], row["column"], row["variant"]
 
 
-def report(rows: Sequence[Row]) -> str:
-    """One line for each heuristic, one column for each matrix."""
-    found = {_key(row): row for row in rows}
-    columns = [(name, rho) for name in DATA for rho in RHOS if (name, rho, FULL) in found]
+def report(rows: Sequence[Row], question: str) -> str:
+    """One line for each variant, one column for each matrix."""
+    asked, found = QUESTIONS[question], {_key(row): row for row in rows}
+    columns = [column for column in asked.columns if (question, column, FULL) in found]
     lines = []
-    for variant in WITHOUT:
+    for variant in asked.variants:
         cells, ratios = [], []
-        for name, rho in columns:
-            row, full = found.get((name, rho, variant)), found[name, rho, FULL]
-            cells.append("–" if row is None else f"{'' if row['met'] else '>'}{row['passes']}")
+        for column in columns:
+            row, full = found.get((question, column, variant)), found[question, column, FULL]
+            cells.append("–" if row is None else _cell(row))
             if row is not None:
                 ratios.append(row["passes"] / full["passes"])
         worth = f"{np.exp(np.mean(np.log(ratios))) - 1.0:+.0%}" if ratios and variant != FULL else ""
         lines.append([variant, *cells, worth])
-    return table(["without", *(f"{name} {rho:g}" for name, rho in columns), "worth"], lines)
+    return table(["without", *columns, "worth"], lines)
+
+
+def _cell(row: Row) -> str:
+    return f"{'' if row['met'] else '>'}{row['passes']}{'' if row.get('right', True) else ' ×'}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA))
-    parser.add_argument("--rho", nargs="+", type=float, choices=RHOS, default=list(RHOS))
-    parser.add_argument("--only", nargs="+", choices=list(WITHOUT), default=list(WITHOUT))
+    parser = options_of(__doc__)
+    columns = [column for question in QUESTIONS.values() for column in question.columns]
+    names = list(dict.fromkeys(name for question in QUESTIONS.values() for name in question.variants))
+    parser.add_argument("--question", nargs="+", choices=list(QUESTIONS), default=list(QUESTIONS))
+    parser.add_argument("--columns", nargs="+", choices=columns, default=columns, metavar="COLUMN")
+    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="VARIANT")
     parser.add_argument("--again", action="store_true", help="measure also what was measured before")
     parser.add_argument(
         "--table", action="store_true", help=f"write docs/{DOCUMENT.name} and measure nothing"
     )
-    parser.add_argument("--pursuit", action="store_true", help="L + S = M on random problems instead")
     chosen = parser.parse_args(arguments)
-    if chosen.pursuit:
-        pursue({name: WITHOUT[name] for name in PURSUED}, PURSUITS, seed=0)
-        pursue(AROUND, AROUND_THESE, seed=1)
-        return
     results = Results(NAME, {"tol": TOL})
     results.rows += (load(NAME) or {"rows": []})["rows"]
+    if chosen.again:
+        wanted = set(product(chosen.question, chosen.columns, chosen.only))
+        results.rows = [row for row in results.rows if _key(row) not in wanted]
     if not chosen.table:
-        count_passes(results, chosen.data, chosen.rho, chosen.only, chosen.again)
-    text = report(results.rows)
-    print(text)
+        for question in chosen.question:
+            count_passes(results, question, chosen.columns, chosen.only)
+    texts = {name: f"## {asked.about}\n\n{report(results.rows, name)}" for name, asked in QUESTIONS.items()}
+    print("\n\n".join(texts[question] for question in chosen.question))
     if chosen.table:
-        DOCUMENT.write_text(f"{HEAD}\n{text}\n\n{NOTES}", encoding="utf-8")
+        DOCUMENT.write_text("\n".join([HEAD, *texts.values(), NOTES]), encoding="utf-8")
 
 
 if __name__ == "__main__":

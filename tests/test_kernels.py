@@ -9,7 +9,7 @@ import itertools
 import numpy as np
 import pytest
 
-from rankwolf.kernels import pairs, pictures, regressions, selection, tiles
+from rankwolf.kernels import pairs, pictures, regressions, selection, tile_loops
 
 GAPS = (0, 16, 32, 64, 128, 256)
 
@@ -61,11 +61,11 @@ def test_a_regression_does_not_depend_on_addresses(dtype, rank, count):
 
 
 CALLS = {
-    "move_residual": (lambda t, d, u, v, g: tiles.move_residual(t, d, 0.7, 0.3, u, v, 0.5, g), "mm1nm"),
-    "clip_residual": (lambda t, x, sums, counts: tiles.clip_residual(t, x, 0.5, sums, counts), "mm81"),
-    "clip_dual": (lambda t, x, sums: tiles.clip_dual(t, x, 0.5, sums), "mm8"),
-    "misfit": (lambda t, x, s: tiles.misfit(t, x, s), "mmm"),
-    "align_with": (lambda t, d, v, u: tiles.align_with(t, d, 0.5, v, u[:, None]), "mmn1"),
+    "move_residual": (lambda t, d, u, v, g: tile_loops.move_residual(t, d, 0.7, 0.3, u, v, 0.5, g), "mm1nm"),
+    "clip_residual": (lambda t, x, sums, counts: tile_loops.clip_residual(t, x, 0.5, sums, counts), "mm81"),
+    "clip_dual": (lambda t, x, sums: tile_loops.clip_dual(t, x, 0.5, sums), "mm8"),
+    "misfit": (lambda t, x, s: tile_loops.misfit(t, x, s), "mmm"),
+    "align_with": (lambda t, d, v, u: tile_loops.align_with(t, d, 0.5, v, u[:, None]), "mmn1"),
 }
 
 
@@ -82,7 +82,7 @@ def test_sums_over_a_tile_do_not_depend_on_addresses(name, dtype, shape):
     assert len(results(call, arrays, range(1, len(arrays)))) == 1
 
 
-@pytest.mark.parametrize("module", [pairs, pictures, regressions, selection, tiles])
+@pytest.mark.parametrize("module", [pairs, pictures, regressions, selection, tile_loops])
 def test_arrays_are_copied_by_loops(module):
     """``a[:] = b`` costs whoever calls the kernel first two seconds: Numba compiles the words of an error for it."""
     copies = [

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankwolf.ground.machine import available_memory
-from rankwolf.video import noise
+from rankwolf.video import choosing_weights
 from rankwolf.video.scene import Scene
 from rankwolf.video.store import FrameStore
 
@@ -75,10 +75,10 @@ def test_available_memory_is_plausible():
 def test_noise_between_frames(sigma, objects):
     """Objects and moving lamps disturb it little; both only ever add."""
     video = Scene(height=60, width=80, n_frames=100, noise=sigma, n_objects=objects, seed=1).render()
-    found = noise.temporal_noise(video.matrix)
+    found = choosing_weights.temporal_noise(video.matrix)
     assert 0.95 * sigma < found < 1.35 * sigma
     present = np.random.default_rng(0).random(video.matrix.shape) < 0.5
-    assert found == pytest.approx(noise.temporal_noise(video.matrix, present), rel=0.05)
+    assert found == pytest.approx(choosing_weights.temporal_noise(video.matrix, present), rel=0.05)
 
 
 @pytest.mark.parametrize("sigma", [2.0, 5.0])
@@ -87,35 +87,35 @@ def test_noise_inside_a_frame(sigma):
     rng = np.random.default_rng(0)
     y, x = np.mgrid[:100, :120]
     smooth = 128.0 + 0.5 * y - 0.4 * x + rng.normal(0.0, sigma, (4, 100, 120))
-    assert noise.spatial_noise(np.rint(smooth).astype(np.uint8)) == pytest.approx(sigma, rel=0.05)
+    assert choosing_weights.spatial_noise(np.rint(smooth).astype(np.uint8)) == pytest.approx(sigma, rel=0.05)
     video = Scene(height=60, width=80, n_frames=4, noise=sigma).render().frames
-    assert sigma < noise.spatial_noise(video) < 2.5 * sigma
-    assert noise.spatial_noise(np.zeros((2, 2, 2), np.uint8)) == noise.LEAST_NOISE
+    assert sigma < choosing_weights.spatial_noise(video) < 2.5 * sigma
+    assert choosing_weights.spatial_noise(np.zeros((2, 2, 2), np.uint8)) == choosing_weights.LEAST_NOISE
 
 
 def test_noise_of_what_has_none():
-    assert noise.temporal_noise(np.full((10, 20), 128, np.uint8)) == noise.LEAST_NOISE
-    assert noise.temporal_noise(np.full((10, 20), 255, np.uint8)) == noise.LEAST_NOISE
-    assert noise.temporal_noise(np.full((1, 20), 128, np.uint8)) == noise.LEAST_NOISE
+    assert choosing_weights.temporal_noise(np.full((10, 20), 128, np.uint8)) == choosing_weights.LEAST_NOISE
+    assert choosing_weights.temporal_noise(np.full((10, 20), 255, np.uint8)) == choosing_weights.LEAST_NOISE
+    assert choosing_weights.temporal_noise(np.full((1, 20), 128, np.uint8)) == choosing_weights.LEAST_NOISE
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(0.5, 20.0))
 def test_grouped_median_undoes_the_rounding(seed, sigma):
     values = np.abs(np.random.default_rng(seed).normal(0.0, sigma, 20000))
     rounded = np.bincount(np.rint(values).astype(int), minlength=256)
-    assert noise.grouped_median(rounded) == pytest.approx(
+    assert choosing_weights.grouped_median(rounded) == pytest.approx(
         np.median(values), rel=0.13 if sigma < 2.0 else 0.05
     )
 
 
 def test_weights():
     """Up to 200 frames the paper's ratio, above it √(θmn); a sample lowers it by √ρ."""
-    lambda_L, lambda_S = noise.weights_for(1.5, (150, 4000))
+    lambda_L, lambda_S = choosing_weights.weights_for(1.5, (150, 4000))
     assert (lambda_L / lambda_S, lambda_S) == (pytest.approx(4000**0.5), 4.5)
-    lambda_L, lambda_S = noise.weights_for(1.5, (800, 4900))
+    lambda_L, lambda_S = choosing_weights.weights_for(1.5, (800, 4900))
     assert lambda_L / lambda_S == pytest.approx(2 * 70)
-    assert noise.weights_for(1.5, (800, 4900), 0.25)[0] == pytest.approx(lambda_L / 2)
-    assert noise.weights_for(1.5, (4900, 800))[0] == pytest.approx(lambda_L)
+    assert choosing_weights.weights_for(1.5, (800, 4900), 0.25)[0] == pytest.approx(lambda_L / 2)
+    assert choosing_weights.weights_for(1.5, (4900, 800))[0] == pytest.approx(lambda_L)
 
 
 @pytest.fixture

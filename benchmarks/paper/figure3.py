@@ -17,7 +17,7 @@ from benchmarks import data
 from benchmarks.harness.results import FOLDER
 from rankwolf.api.decompose import decompose
 from rankwolf.result.decomposition import Decomposition
-from rankwolf.video.noise import temporal_noise, weights_for
+from rankwolf.video.choosing_weights import temporal_noise, weights_for
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

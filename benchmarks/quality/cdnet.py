@@ -34,13 +34,13 @@ from rankwolf.api.decompose import decompose
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.video.absorbed import AbsorbedRule
+from rankwolf.video.choosing_weights import temporal_noise, weights_for
 from rankwolf.video.consensus import ConsensusRule
 from rankwolf.video.light import LightTest
 from rankwolf.video.mask import Look, MaskModel, MaskRule, Threshold
-from rankwolf.video.noise import temporal_noise, weights_for
 from rankwolf.video.picture import Picture
 from rankwolf.video.reading import Selection, open_frames
-from rankwolf.video.residual import Residual
+from rankwolf.video.residual_noise import Residual
 from rankwolf.video.scoring import Score, Truth, score_folder, score_frame
 from rankwolf.video.tidy import majority
 

@@ -25,8 +25,8 @@ import numpy as np
 import scipy.ndimage
 
 from benchmarks.quality.cdnet import Solved, stages
+from rankwolf.video.choosing_weights import BACKGROUND_SHARE, LIMIT_IN_SIGMAS, weights_for
 from rankwolf.video.mask import MaskRule
-from rankwolf.video.noise import BACKGROUND_SHARE, LIMIT_IN_SIGMAS, weights_for
 from rankwolf.video.reading import Selection, open_frames
 from rankwolf.video.scene import Rendered, Scene
 from rankwolf.video.scoring import Score, score_frame

@@ -25,8 +25,8 @@ from typing import Any
 
 from benchmarks.data import folder
 from benchmarks.harness.results import Results
+from rankwolf.video.picture_writers import Shape, VideoSink
 from rankwolf.video.scene import Scene
-from rankwolf.video.writing import Shape, VideoSink
 
 LONG_SECONDS = 600
 

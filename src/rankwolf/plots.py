@@ -14,7 +14,7 @@ import numpy as np
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad
 from rankwolf.ground.extras import needed
-from rankwolf.ground.frames import Frame
+from rankwolf.ground.table_frame import Frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

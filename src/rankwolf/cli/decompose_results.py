@@ -216,7 +216,7 @@ def _is_number(text: str) -> bool:
 
 def page(solved: Solved, summary: dict[str, Any]) -> str:
     """The text of report.html. Cost: a pass over the data to count observed entries, and another one to compute S."""
-    from rankwolf.data.columns import observed_counts
+    from rankwolf.data.column_statistics import observed_counts
     from rankwolf.report.matrix_page import matrix_page
     from rankwolf.report.outliers import Cell, Outliers
 

@@ -86,8 +86,8 @@ def separate_scene(video: Rendered, folder: Path, target: Path, output: Output) 
     Returns the summary, with the distances from the truth. ``target`` is where the folder will be in the end.
     """
     from rankwolf.report.video_page import Album, video_page
+    from rankwolf.video.outcome import summarize
     from rankwolf.video.separation import Job, separate
-    from rankwolf.video.summary import summarize
 
     write_scene(video, folder / SCENE)
     output.say(f"Decomposing {SCENE}.")
@@ -144,7 +144,7 @@ def write_scene(video: Rendered, path: Path) -> None:
     """Write the scene as a lossless video, so that the truth is about the very frames that are separated."""
     from fractions import Fraction
 
-    from rankwolf.video.writing import Shape, VideoSink
+    from rankwolf.video.picture_writers import Shape, VideoSink
 
     sink = VideoSink(path, "ffv1", Shape(video.frames.shape[1], video.frames.shape[2], Fraction(25)))
     for frame in video.frames:

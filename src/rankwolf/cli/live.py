@@ -158,7 +158,7 @@ class Writer:
 
     def write(self, background: Any, mask: Any) -> None:
         """Write one frame of each video; the first call opens the files."""
-        from rankwolf.video.writing import Shape, VideoSink
+        from rankwolf.video.picture_writers import Shape, VideoSink
 
         if not self._sinks:
             shape = Shape(mask.shape[0], mask.shape[1], self._stream.rate, self._stream.aspect)

@@ -187,8 +187,8 @@ def run(arguments: argparse.Namespace) -> int:
     output = Output.of(arguments)
 
     from rankwolf.report.video_page import Album, video_page
+    from rankwolf.video.outcome import summarize
     from rankwolf.video.separation import separate
-    from rankwolf.video.summary import summarize
 
     album = None if arguments.no_report else Album()
     with whole_folder(target, force=arguments.force) as folder:

@@ -28,8 +28,8 @@ def next_part(path: Path) -> Path:
 
 def remove_stale(target: Path, written: Iterable[str] = ()) -> None:
     """Remove results of an earlier run that are not among ``written``: the new summary is not about them."""
+    from rankwolf.video.picture_writers import FORMATS
     from rankwolf.video.separation import MASK_MODEL, NAMES, REGION, RESULT, STILL
-    from rankwolf.video.writing import FORMATS
 
     known = {f"{name}{ending}" for name in NAMES for ending in FORMATS.values()}
     known |= {RESULT, STILL, REGION, MASK_MODEL, STATE, SUMMARY, REPORT}

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwolf.data.frames import tensor_on_cpu
+from rankwolf.data.labelled import tensor_on_cpu
 from rankwolf.data.request import READ_TABLE, Request
 from rankwolf.data.source import Source
 from rankwolf.data.tiles import make_tile

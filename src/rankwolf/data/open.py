@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rankwolf.data.frames import labelled
 from rankwolf.data.in_memory import open_array
+from rankwolf.data.labelled import labelled
 from rankwolf.data.on_dask import open_dask
 from rankwolf.data.on_disk import open_stored
 from rankwolf.data.request import Request

@@ -34,9 +34,9 @@ from rankwolf.data.tiles import dense_with_nan, is_sparse, tile_type
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.blas import one_blas_thread
 from rankwolf.ground.deadline import Deadline, current
-from rankwolf.ground.frames import Frame
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.ground.once import computed_once
+from rankwolf.ground.table_frame import Frame
 
 # A tile and its clipped copy should stay in a core's own cache (1 to 2 MB on current machines).
 TILE_BYTES = 1024 * 1024

@@ -22,10 +22,10 @@ Nothing is unpickled. The sizes that a header claims are compared with the size 
 
 from rankwolf.files.address import Address
 from rankwolf.files.claims import Budget
-from rankwolf.files.columns import TableOptions
 from rankwolf.files.kinds import KINDS, Kind, is_table, kind_named, read_matrix
-from rankwolf.files.matrix import LabelledMatrix, Labels
+from rankwolf.files.named_matrix import LabelledMatrix, Labels
 from rankwolf.files.stores import open_dataset
+from rankwolf.files.table_columns import TableOptions
 from rankwolf.files.writing import write_factors, write_rows, write_sparse
 
 __all__ = [

@@ -12,9 +12,9 @@ from typing import IO, Any
 
 from rankwolf.files.address import Address
 from rankwolf.files.claims import Budget
-from rankwolf.files.columns import TableOptions
-from rankwolf.files.matrix import LabelledMatrix
+from rankwolf.files.named_matrix import LabelledMatrix
 from rankwolf.files.parquet import read_arrow
+from rankwolf.files.table_columns import TableOptions
 from rankwolf.ground.extras import needed
 
 MAGIC, OLD_MAGIC = b"ARROW1", b"FEA1"

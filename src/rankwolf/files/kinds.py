@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rankwolf.files import arrays, feather, matlab, parquet, spreadsheet, stores, text
+from rankwolf.files import feather, matlab, numpy_files, parquet, spreadsheet, stores, text
 from rankwolf.files.address import Address
 from rankwolf.files.claims import Budget
-from rankwolf.files.columns import TableOptions
-from rankwolf.files.matrix import LabelledMatrix
+from rankwolf.files.named_matrix import LabelledMatrix
+from rankwolf.files.table_columns import TableOptions
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,9 @@ def read_matrix(
         raise address.bad(f"{words} is for tables with names, and {kind.words} has none.")
     with address.reading(kind.words):
         if kind.name == "npy":
-            return arrays.read_npy(address, budget)
+            return numpy_files.read_npy(address, budget)
         if kind.name == "npz":
-            return arrays.read_npz(address, budget)
+            return numpy_files.read_npz(address, budget)
         if kind.name == "mat":
             return matlab.read_mat(address, budget)
         if kind.name in TEXTS:

@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse
 
 from rankwolf.files.address import Address
-from rankwolf.files.arrays import checked_sparse
 from rankwolf.files.claims import Budget
 from rankwolf.files.matlab_old import HEADER_BYTES, read_old
-from rankwolf.files.matrix import LabelledMatrix
+from rankwolf.files.named_matrix import LabelledMatrix
+from rankwolf.files.numpy_files import checked_sparse
 from rankwolf.files.stores import check_dataset, follow
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed

@@ -18,9 +18,9 @@ import numpy as np
 import scipy.sparse
 
 from rankwolf.files.address import Address
-from rankwolf.files.arrays import checked_sparse
 from rankwolf.files.claims import Budget, check_kind
-from rankwolf.files.matrix import LabelledMatrix
+from rankwolf.files.named_matrix import LabelledMatrix
+from rankwolf.files.numpy_files import checked_sparse
 from rankwolf.ground.arrays import Array
 
 HEADER_BYTES = 128

@@ -9,7 +9,8 @@ import numpy as np
 
 from rankwolf.files.address import Address
 from rankwolf.files.claims import Budget
-from rankwolf.files.columns import (
+from rankwolf.files.named_matrix import LabelledMatrix, Labels
+from rankwolf.files.table_columns import (
     TableOptions,
     data_or_names,
     find_column,
@@ -17,7 +18,6 @@ from rankwolf.files.columns import (
     not_numbers,
     without_missing,
 )
-from rankwolf.files.matrix import LabelledMatrix, Labels
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
 

@@ -16,7 +16,8 @@ from rankwolf.files.address import Address
 from rankwolf.files.archive import COMPRESSIONS
 from rankwolf.files.cells import MISSING, number_of
 from rankwolf.files.claims import Budget
-from rankwolf.files.columns import (
+from rankwolf.files.named_matrix import LabelledMatrix, Labels
+from rankwolf.files.table_columns import (
     MOST_COLUMNS,
     TableOptions,
     data_or_names,
@@ -25,7 +26,6 @@ from rankwolf.files.columns import (
     too_wide,
     without_missing,
 )
-from rankwolf.files.matrix import LabelledMatrix, Labels
 from rankwolf.files.text import heading, index_column, looks_like_header
 from rankwolf.ground.extras import needed
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from rankwolf.files.address import Address
 from rankwolf.files.claims import Budget
-from rankwolf.files.matrix import LabelledMatrix
+from rankwolf.files.named_matrix import LabelledMatrix
 from rankwolf.ground.extras import needed
 from rankwolf.ground.machine import free_memory
 

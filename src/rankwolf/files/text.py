@@ -14,7 +14,10 @@ import numpy as np
 from rankwolf.files.address import Address, RefusedError
 from rankwolf.files.cells import MISSING, looks_like_number, numbers_of
 from rankwolf.files.claims import Budget
-from rankwolf.files.columns import (
+from rankwolf.files.dialect import SAID, Dialect, find_dialect
+from rankwolf.files.encoding import open_text
+from rankwolf.files.named_matrix import LabelledMatrix, Labels
+from rankwolf.files.table_columns import (
     MOST_COLUMNS,
     TableOptions,
     data_or_names,
@@ -24,9 +27,6 @@ from rankwolf.files.columns import (
     too_wide,
     without_missing,
 )
-from rankwolf.files.dialect import SAID, Dialect, find_dialect
-from rankwolf.files.encoding import open_text
-from rankwolf.files.matrix import LabelledMatrix, Labels
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
 

@@ -20,7 +20,7 @@ from rankwolf.files.archive import write_npz
 from rankwolf.files.dialect import Dialect
 from rankwolf.files.kinds import TEXTS, kind_named
 from rankwolf.files.matlab import write_mat, write_mat73
-from rankwolf.files.matrix import LabelledMatrix, Labels
+from rankwolf.files.named_matrix import LabelledMatrix, Labels
 from rankwolf.files.part_wise import Part, write_hdf5, write_npy, write_zarr
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.linalg
 
 from rankwolf.ground.arrays import Array
-from rankwolf.ground.frames import Frame
 from rankwolf.ground.matrix import ColumnKey, Matrix, RowKey, split_key
+from rankwolf.ground.table_frame import Frame
 
 # Rows of a piece of a tall factor, at least; pieces are factorised one at a time.
 PIECE = 4096

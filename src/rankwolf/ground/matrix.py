@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from rankwolf.ground.arrays import Array
-from rankwolf.ground.frames import Frame, NoFrame, PolarsFrame
+from rankwolf.ground.table_frame import Frame, NoFrame, PolarsFrame
 
 RowKey = slice | SupportsIndex | Array
 ColumnKey = slice | int

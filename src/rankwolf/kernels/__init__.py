@@ -18,7 +18,7 @@ from rankwolf.kernels.compiling import must
 from rankwolf.kernels.pairs import carry_pair, extrapolate_pair, prepare_splitting, relax_pair
 from rankwolf.kernels.regressions import fit_stored_rows, search_rows
 from rankwolf.kernels.selection import trim_stored_rows
-from rankwolf.kernels.tiles import (
+from rankwolf.kernels.tile_loops import (
     align_with,
     cast_transposed,
     clip_dual,

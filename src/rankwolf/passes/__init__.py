@@ -9,7 +9,7 @@ part with respect to L is −G. With ``limit`` = ∞ nothing is clipped and G = 
 
 from rankwolf.passes.dual import Deflation, GramOfDual, GramTask, MultiplyDual, mirror
 from rankwolf.passes.factors import EvaluateFactors, HuberSums, evaluate, misfit_of_pair
-from rankwolf.passes.residual import (
+from rankwolf.passes.kept_residual import (
     AlignAtom,
     AtomSums,
     FindLargest,
@@ -22,7 +22,7 @@ from rankwolf.passes.residual import (
     threshold_for_radius,
 )
 from rankwolf.passes.sums import CLIPPED_VALUES, ClippedSums, DualSums
-from rankwolf.passes.tiles import clip_tile, observed_share, sampled_residual, with_entries
+from rankwolf.passes.tile_steps import clip_tile, observed_share, sampled_residual, with_entries
 
 __all__ = [
     "CLIPPED_VALUES",

@@ -11,7 +11,7 @@ from rankwolf.data import Source, Sums, Task
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.passes.sums import CLIPPED_VALUES, ClippedSums
-from rankwolf.passes.tiles import clip_tile
+from rankwolf.passes.tile_steps import clip_tile
 
 
 @dataclass

@@ -16,7 +16,7 @@ import scipy.special
 from rankwolf import kernels
 from rankwolf.data import Sums, Task
 from rankwolf.ground.arrays import Array
-from rankwolf.passes.tiles import sampled_residual
+from rankwolf.passes.tile_steps import sampled_residual
 
 # A magnitude's bin: its exponent and the first bits of its mantissa, as float32 stores them. 32 bins an octave.
 SHIFT = 18

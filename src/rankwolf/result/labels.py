@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwolf.ground.frames import Frame, PandasFrame, PolarsFrame, SavedNames, XarrayFrame
+from rankwolf.ground.table_frame import Frame, PandasFrame, PolarsFrame, SavedNames, XarrayFrame
 
 # Characters that the names may take in a file; a result with more of them is saved without names.
 MOST_TEXT = 2**24

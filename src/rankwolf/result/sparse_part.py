@@ -14,10 +14,10 @@ from rankwolf.data import OnDask, Source
 from rankwolf.data.tiles import is_sparse
 from rankwolf.files.part_wise import Part, write_hdf5, write_npy, write_zarr
 from rankwolf.ground.arrays import Array
-from rankwolf.ground.frames import Frame
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.ground.matrix import ColumnKey, Matrix, RowKey, split_key
 from rankwolf.ground.plural import number_of
+from rankwolf.ground.table_frame import Frame
 from rankwolf.ground.whole import Name
 from rankwolf.result.residual import sparse_part, thresholded
 

@@ -155,8 +155,8 @@ def sensing_matrices(matrices: Any) -> LinearSensing:
 def as_sensing(sensing: Any, shape: Any = None) -> Sensing:
     """The operator that :func:`rankwolf.recover` makes of its second argument; ``shape`` is that of the matrix.
 
-    ``shape`` may be left out for operators of :mod:`rankwolf.sensing` and lists of sensing matrices, which know it. Cost:
-    none for an operator, which is returned as it is; a list of sensing matrices is copied into one array.
+    ``shape`` may be left out for operators of :mod:`rankwolf.sensing` and lists of sensing matrices, which know it.
+    Cost: none for an operator, which is returned as it is; a list of sensing matrices is copied into one array.
 
     >>> import numpy as np
     >>> from rankwolf.sensing import as_sensing

@@ -9,7 +9,7 @@ import numpy as np
 
 from rankwolf.data import Source
 from rankwolf.data.centred import centred
-from rankwolf.data.columns import line_sums
+from rankwolf.data.column_statistics import line_sums
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.passes import clip_tile

@@ -7,7 +7,7 @@ from typing import Any
 from sklearn import get_config
 
 from rankwolf.ground.arrays import Array
-from rankwolf.ground.frames import Frame, PandasFrame, PolarsFrame
+from rankwolf.ground.table_frame import Frame, PandasFrame, PolarsFrame
 
 
 def dressed(model: Any, values: Array, frame: Frame | None) -> Any:

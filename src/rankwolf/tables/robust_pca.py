@@ -18,14 +18,14 @@ from rankwolf.api.decompose import decompose_quietly
 from rankwolf.api.settings import check_delta
 from rankwolf.data import Source, SparseZeros
 from rankwolf.data.centred import centred
-from rankwolf.data.columns import column_medians
-from rankwolf.data.frames import tensor_on_cpu, with_names
+from rankwolf.data.column_statistics import column_medians
+from rankwolf.data.labelled import tensor_on_cpu, with_names
 from rankwolf.data.open import open_source, stays_where_it_is
 from rankwolf.data.tiles import is_sparse
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import RankwolfWarning, bad, check_number, check_threads
-from rankwolf.ground.frames import Frame
 from rankwolf.ground.low_rank import LowRank
+from rankwolf.ground.table_frame import Frame
 from rankwolf.result.decomposition import Decomposition
 from rankwolf.result.doubts import doubts_of_parts
 from rankwolf.result.residual import observed_entries, residual, sparse_part

@@ -8,7 +8,7 @@ from typing import Any
 
 from rankwolf.data import Source
 from rankwolf.data.centred import centred
-from rankwolf.data.columns import centre_and_scale
+from rankwolf.data.column_statistics import centre_and_scale
 from rankwolf.data.memory_shares import MemoryShares
 from rankwolf.files.part_wise import Part
 from rankwolf.files.writing import RowSliceable
@@ -23,7 +23,7 @@ class Scaling:
     """``(x − centre) / scale`` for each column; both None: nothing is done.
 
     The centre is the median, the scale the robust standard deviation of
-    :func:`rankwolf.data.columns.centre_and_scale`.
+    :func:`rankwolf.data.column_statistics.centre_and_scale`.
     """
 
     centre: Array | None

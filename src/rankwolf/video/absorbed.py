@@ -1,9 +1,9 @@
 """Objects that stay: what L has taken for background although it is there for less than half of the time.
 
-Something that stands in one place for long enough becomes part of L (:mod:`rankwolf.video.noise` says when), and then
-M − L knows nothing of it. But L does: it changes where the object comes and goes. So the *scenery* is taken from L as a
-median over time, in which each frame counts by how quiet it was near the pixel. Where a frame's L differs from the
-scenery, in one piece that is neither tiny nor large, and not merely because the light is another one
+Something that stands in one place for long enough becomes part of L (:mod:`rankwolf.video.choosing_weights` says when),
+and then M − L knows nothing of it. But L does: it changes where the object comes and goes. So the *scenery* is taken
+from L as a median over time, in which each frame counts by how quiet it was near the pixel. Where a frame's L differs
+from the scenery, in one piece that is neither tiny nor large, and not merely because the light is another one
 (:mod:`rankwolf.video.light`), an object was absorbed.
 
 The limits of this. *Half of the time*: an object that is there for longer is the scenery, and its absence is then taken

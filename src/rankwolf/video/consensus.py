@@ -30,7 +30,7 @@ import scipy.special
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.once import computed_once
 from rankwolf.kernels.pictures import COUNTS, NO_SAMPLE, add_known, mark_strangers, mark_unsupported, select
-from rankwolf.video.noise import MEDIAN_OF_NORMAL
+from rankwolf.video.choosing_weights import MEDIAN_OF_NORMAL
 from rankwolf.video.side_by_side import for_bands, for_each
 from rankwolf.video.tidy import counts_in_squares, dilate, odd_side, tidy
 

@@ -16,8 +16,8 @@ from rankwolf.kernels.pictures import quantiles
 from rankwolf.result.residual import sparse_of
 from rankwolf.video.mask import Look, MaskModel, Threshold
 from rankwolf.video.picture import Picture
+from rankwolf.video.picture_writers import Sink
 from rankwolf.video.side_by_side import finish
-from rankwolf.video.writing import Sink
 
 T = TypeVar("T")
 

@@ -30,10 +30,10 @@ from rankwolf.files.claims import Budget
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad, check_threads
 from rankwolf.ground.whole import whole
+from rankwolf.video.choosing_weights import temporal_noise, weights_for
 from rankwolf.video.light import LightTest
 from rankwolf.video.mask import Look, MaskModel, MaskRule, as_sample, numbers_in
 from rankwolf.video.model import Model
-from rankwolf.video.noise import temporal_noise, weights_for
 from rankwolf.video.picture import Picture
 from rankwolf.video.tidy import Runs, dilate
 

@@ -23,6 +23,13 @@ from rankwolf.ground.complaints import check_threads
 from rankwolf.ground.extras import needed
 from rankwolf.ground.machine import available_memory
 from rankwolf.ground.once import computed_once
+from rankwolf.video.choosing_weights import (
+    MOST_VIDEO_RATIO,
+    PHOTOGRAPH_DELTA,
+    spatial_noise,
+    temporal_noise,
+    weights_for,
+)
 from rankwolf.video.drawing import (
     FrameBlock,
     Painter,
@@ -33,19 +40,12 @@ from rankwolf.video.drawing import (
 )
 from rankwolf.video.mask import Look, MaskModel, MaskRule, Threshold
 from rankwolf.video.model import Model, blocks_by_model
-from rankwolf.video.noise import (
-    MOST_VIDEO_RATIO,
-    PHOTOGRAPH_DELTA,
-    spatial_noise,
-    temporal_noise,
-    weights_for,
-)
 from rankwolf.video.picture import Picture, read_region
+from rankwolf.video.picture_writers import Shape, Sound, open_sink
 from rankwolf.video.reading import Reader, Selection, open_frames
-from rankwolf.video.residual import Residual
+from rankwolf.video.residual_noise import Residual
 from rankwolf.video.side_by_side import finish
 from rankwolf.video.store import FrameStore
-from rankwolf.video.writing import Shape, Sound, open_sink
 
 if TYPE_CHECKING:
     from rankwolf.result.decomposition import Decomposition, Record
@@ -94,8 +94,9 @@ class Job:
 
     ``region``: an image, white where pixels are looked at. ``sample``: the share of entries that is observed, at
     random; None for all. ``style`` of the foreground: that of :class:`rankwolf.video.drawing.Painter`. ``format``: one
-    of :data:`rankwolf.video.writing.FORMATS`, or "auto". ``model``: an earlier result that separates new frames without
-    solving. ``audio``: copy the sound. ``strict``: any damage of the input is an error. ``max_memory`` in bytes.
+    of :data:`rankwolf.video.picture_writers.FORMATS`, or "auto". ``model``: an earlier result that separates new frames
+    without solving. ``audio``: copy the sound. ``strict``: any damage of the input is an error. ``max_memory`` in
+    bytes.
     """
 
     source: Path

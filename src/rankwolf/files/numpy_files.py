@@ -10,7 +10,7 @@ import scipy.sparse
 from rankwolf.files.address import Address
 from rankwolf.files.archive import Archive, opened_archive, read_header
 from rankwolf.files.claims import Budget, check_kind
-from rankwolf.files.matrix import LabelledMatrix
+from rankwolf.files.named_matrix import LabelledMatrix
 from rankwolf.ground.arrays import Array
 
 SPARSE_FORMATS = ("csr", "csc", "coo")

@@ -12,7 +12,7 @@ import numpy as np
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.ground.once import computed_once
-from rankwolf.video.noise import LEAST_NOISE, MEDIAN_OF_NORMAL, Frames
+from rankwolf.video.choosing_weights import LEAST_NOISE, MEDIAN_OF_NORMAL, Frames
 from rankwolf.video.picture import Picture
 
 SAMPLED_FRAMES, SAMPLED_COLUMNS = 200, 20000

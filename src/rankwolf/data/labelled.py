@@ -16,7 +16,7 @@ import numpy as np
 
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad
-from rankwolf.ground.frames import Frame, PandasFrame, PolarsFrame, XarrayFrame
+from rankwolf.ground.table_frame import Frame, PandasFrame, PolarsFrame, XarrayFrame
 
 # Columns that one complaint names, at most.
 MOST_NAMED = 5
