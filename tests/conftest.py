@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -84,6 +87,22 @@ def poison_empty() -> None:
     np.empty, np.empty_like = poisoned_empty, poisoned_empty_like
 
 
+@pytest.fixture
+def no_file_beyond() -> Callable[[int], AbstractContextManager[None]]:
+    """A block in which a file takes so many bytes and no more: writing fails in the middle, as on a full disk."""
+
+    @contextmanager
+    def limited(size: int) -> Iterator[None]:
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    return limited
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """The folder of real data that RANKWOLF_DATA names; the test is skipped where it is absent."""
@@ -112,19 +131,23 @@ def separated(video: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Clock:
-    """Time that passes only when somebody looks at it, by ``step``, or says so."""
+    """Time that passes only when somebody looks at it, by ``step``, or says so.
+
+    At the look with the number ``jump_at``, a million seconds have passed at once.
+    """
 
     def __init__(self):
-        self.now, self.step = 0.0, 0.01
+        self.now, self.step, self.looks, self.jump_at = 0.0, 0.01, 0, None
 
     def perf_counter(self):
-        self.now += self.step
+        self.looks += 1
+        self.now += self.step if self.looks != self.jump_at else 1e6
         return self.now
 
 
 @pytest.fixture
 def clock(monkeypatch):
-    """The clock of every run in this test."""
+    """The clock of every run in this test: there is no other way to a known time."""
     from rankwolf.ground import deadline
     from rankwolf.run import progress
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
+import inspect
 import json
 import re
 import subprocess
@@ -246,8 +247,13 @@ def test_public_names_are_the_ones_that_type_checkers_see():
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("rankwolf")
         for alias in node.names
     }
-    assert seen == rankwolf._HOMES
     assert sorted(seen) == sorted(set(rankwolf.__all__) - {"__version__"})
+    for name, home in seen.items():
+        given, module = getattr(rankwolf, name), importlib.import_module(home)
+        inside = (
+            importlib.import_module(f"{home}.{name}") if inspect.ismodule(given) else getattr(module, name)
+        )
+        assert given is inside, f"rankwolf.{name} is not the {name} of {home}"
 
 
 FACE = """

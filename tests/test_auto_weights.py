@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from test_weights import mixture
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import rankwolf as rw
 from rankwolf.data import InMemory
@@ -98,19 +98,26 @@ def test_a_column_or_row_of_another_unit_is_no_cell_out_of_scale(line):
     assert source.bound == np.inf
 
 
-def test_blas_keeps_to_one_thread_during_the_estimate(monkeypatch):
-    seen = []
+class Looking(Deadline):
+    """Every step asks whether the time is up, and this looks how many threads BLAS may use just then."""
 
-    def look(self, *arguments):
-        seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
-        return original(self, *arguments)
+    def __init__(self):
+        super().__init__(None)
+        self.seen = []
 
-    original = descent.Ladder._fit
-    monkeypatch.setattr(descent.Ladder, "_fit", look)
+    @property
+    def passed(self):
+        self.seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+        return super().passed
+
+
+def test_blas_keeps_to_one_thread_during_the_estimate():
     data, _ = mixture(0, 100, 60, 2, 0.3, 0.03)
-    rw.decompose(data, delta="auto", rng=0)
-    assert seen
-    assert set(seen) == {1}
+    deadline = Looking()
+    with threadpool_limits(2, user_api="blas"):  # the tests as a whole begin with one
+        descent.estimate_noise(InMemory(data, None, 1), np.random.default_rng(0), deadline)
+    assert len(deadline.seen) > 10
+    assert set(deadline.seen) == {1}
 
 
 def test_the_estimate_ends_with_its_time():
@@ -145,7 +152,7 @@ def test_the_noise_of_later_batches_is_measured_as_that_of_the_first(spoiled):
 def test_a_rung_predicts_as_robust_regressions_of_its_rows_do():
     data, _ = mixture(3, 200, 60, 4, 0.3, 0.1, 0.2)
     ladder = descent.Ladder(data, descent.SETTINGS, Deadline(None))
-    rung = ladder._climb()
+    rung = ladder._climb()  # of a rung, the public face shows no more than its rank and σ
     sizes = np.linalg.norm(rung.low_rank @ rung.right, axis=0) / data.shape[0] ** 0.5
     rows, right = np.where(ladder.shown, data, np.nan), rung.right * sizes
     predicted = fit_rows(rows, right, rung.sigma**2, 2.0 * rung.sigma) @ right.T

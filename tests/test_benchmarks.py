@@ -63,6 +63,7 @@ def test_the_judge_takes_dense_answers_masks_and_wide_matrices(small):
 @pytest.mark.parametrize("exact", [True, False])
 def test_the_judges_gap_bounds_the_true_distance(small, exact, monkeypatch):
     matrix, weights, fit = small
+    # Sizes at which the judge changes its ways: true ones would take minutes.
     monkeypatch.setattr(judge, "EXACT_SIDE", 4096 if exact else 0)
     monkeypatch.setattr(judge, "LONG_VECTORS", 2)
     monkeypatch.setattr(judge, "BLOCK_ENTRIES", 100)
@@ -120,11 +121,13 @@ def test_a_rival_that_is_missing_or_breaks_is_a_row(monkeypatch):
         def broken(challenge, error=error):
             raise error
 
+        # A rival that breaks when it is told to: none of them does.
         monkeypatch.setattr(contestants, "load", lambda name, broken=broken: broken)
         assert worker.perform(spec)["failure"].startswith(words)
 
 
 def test_time_that_is_used_up_leaves_rows_out(tmp_path, monkeypatch):
+    # Results of a trial are not put among those that were measured.
     monkeypatch.setattr("benchmarks.harness.experiment.FOLDER", tmp_path)
     said = []
     session = Session("trial", Options(deadline=0.0), said.append)
@@ -145,6 +148,7 @@ def test_not_a_number_is_null_in_a_result_file(tmp_path):
 def test_every_experiment_reports_its_failures(tmp_path, monkeypatch):
     monkeypatch.setattr("benchmarks.harness.experiment.FOLDER", tmp_path)
     monkeypatch.setattr("benchmarks.harness.results.FOLDER", tmp_path)
+    # Every run fails at once, instead of taking its hours.
     monkeypatch.setattr(process, "call", lambda *a, **k: {"failure": "it broke", "load_before": 0.5})
     for module in document.EXPERIMENTS:
         session = Session(module.NAME, Options(), lambda line: None)
@@ -159,6 +163,7 @@ def test_every_experiment_reports_its_failures(tmp_path, monkeypatch):
 def test_tables_of_the_paper_on_small_data(tmp_path, monkeypatch, capsys):
     rng = np.random.default_rng(0)
     matrix = (rng.random((300, 4)) @ rng.random((4, 30)) + (rng.random((300, 30)) < 0.05)).astype(np.float32)
+    # Small data in the place of the paper's, which is not part of the package.
     monkeypatch.setattr(data, "matrix", lambda name, dtype: matrix.copy())
     table = paper_tables.PaperTable(
         "trial", (1.0, 0.6), {"yaleB01": {"fw-t": (30, 900), "ista": (20, 50), "fista": (10, 20)}},

@@ -9,7 +9,7 @@ import scipy.sparse
 import rankwolf as rw
 from rankwolf.data import InMemory, OnDask, OnDisk, SparseObserved, SparseZeros, Sums, Task
 from rankwolf.data.centred import Centred, centred
-from rankwolf.data.columns import column_medians, line_sums, observed_counts
+from rankwolf.data.column_statistics import column_medians, line_sums, observed_counts
 from rankwolf.data.open import check_source, open_source
 from rankwolf.data.summary import Describe
 from rankwolf.data.tiles import dense_with_nan, is_sparse
@@ -213,3 +213,28 @@ def test_a_source_that_is_open_is_decomposed_as_it_is():
     )
     assert one.objective == other.objective
     assert one.passes == other.passes
+
+
+class SeesAll(Stack):
+    sees_all = True
+
+
+def test_a_task_that_sees_all_sees_what_is_out_of_scale_through_other_units(tmp_path):
+    """The bound of the data beneath is for tasks that cannot use such entries; one that asks for all gets all."""
+    X = np.random.default_rng(0).standard_normal((200, 30))
+    X[7, 5] = 1e9
+    source = open_source(zarr.create_array(str(tmp_path / "x.zarr"), data=X, chunks=(50, 30)))
+    source.set_bound(10.0)
+    changed = Centred(source, np.ones(30))
+    largest = {task: np.vstack(changed.run(task(), changed.row_numbers()).tiles).max() for task in (Stack, SeesAll)}
+    assert largest == {Stack: 9.0, SeesAll: 1e9 - 1.0}
+
+
+@pytest.mark.parametrize("wrap", [centred, Centred], ids=["as a solver has it", "tile by tile"])
+def test_numbers_in_other_units_are_those_of_the_tiles_beneath(wrap):
+    """Integers never overflow as float32, but in other units they are no integers any more."""
+    counts = scipy.sparse.csr_array(np.eye(40, 30, dtype=np.uint8))
+    for source in (open_source(np.eye(40, 30, dtype=np.uint8)), open_source(counts)):
+        changed = wrap(source, np.ones(30))
+        assert source.stored == np.uint8
+        assert changed.stored == changed.dtype == np.float32

@@ -153,19 +153,16 @@ def test_weights_from_noise_are_kept(tmp_path):
 
 @pytest.mark.doubts("most of it is noise", "λ_S is below the noise", "iteration limit")
 def test_generators_of_other_kinds(tmp_path):
+    """The generator that is given to the second run goes on where that of the first one was."""
     path = tmp_path / "run.checkpoint"
     for kind in (np.random.MT19937, np.random.SFC64, np.random.Philox):
-        whole, second = (
-            rw.decompose(
-                matrix(), method="fista", delta=1e-2, tol=0.0, rng=np.random.Generator(kind(1)), **settings
-            )
-            for settings in ({"max_iter": 6}, {"max_iter": 3, "checkpoint": path})
-        )
-        second = rw.decompose(
-            matrix(), method="fista", delta=1e-2, tol=0.0, rng=np.random.Generator(kind(2)), max_iter=6,
-            checkpoint=path, resume=True,
-        )  # fmt: skip
-        assert second.objective == pytest.approx(whole.objective, rel=1e-8)
+        undisturbed, first, second = (np.random.Generator(kind(seed)) for seed in (1, 1, 2))
+        settings = {"method": "fista", "delta": 1e-2, "tol": 0.0}
+        whole = rw.decompose(matrix(), rng=undisturbed, max_iter=6, **settings)
+        rw.decompose(matrix(), rng=first, max_iter=3, checkpoint=path, **settings)
+        rest = rw.decompose(matrix(), rng=second, max_iter=6, checkpoint=path, resume=True, **settings)
+        assert rest.objective == pytest.approx(whole.objective, rel=1e-8)
+        np.testing.assert_equal(second.bit_generator.state, undisturbed.bit_generator.state)
         path.unlink()
 
 
@@ -300,7 +297,7 @@ def command(*words):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_commands_keep_the_checkpoint_and_go_on(number, tmp_path):
-    """A signal ends the command with its exit code; --resume ends where the undisturbed command does."""
+    """A signal ends the command with its exit code; --resume goes on from what was saved."""
     rng = np.random.default_rng(0)
     np.save(tmp_path / "x.npy", rng.standard_normal((3000, 60)))
     path = tmp_path / "run.checkpoint"
@@ -316,7 +313,9 @@ def test_commands_keep_the_checkpoint_and_go_on(number, tmp_path):
     assert process.returncode == 128 + number, error
     assert "Traceback" not in error
     assert not (tmp_path / "out").exists()
-    assert path.exists()
+    from rankwolf.run.checkpoint import read
+
+    before = [record["seconds"] for record in read(path).about["progress"]["history"]]
     refused = subprocess.run(words, capture_output=True, text=True, check=False)
     assert refused.returncode == 2 and "--resume" in refused.stderr and refused.stderr.count("\n") == 1
     end = ("-o", tmp_path / "out", "--max-seconds", 1)
@@ -324,6 +323,9 @@ def test_commands_keep_the_checkpoint_and_go_on(number, tmp_path):
         command("decompose", *options, *end, *kept, "--resume"), capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+    # Times differ from run to run: the records that were saved are the first of the result.
+    history = rw.load(tmp_path / "out" / "result.npz").history
+    assert [record.seconds for record in history[: len(before) - 1]] == before[:-1]
     other = subprocess.run(
         command("decompose", *options, *end, *kept, "--resume", "--force", "--method", "fista"),
         capture_output=True, text=True, check=False,

@@ -38,6 +38,7 @@ def entries(m=30, n=20):
 @pytest.mark.parametrize("kind", [kind.name for kind in KINDS])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_what_is_written_is_read_back(tmp_path, kind, dtype, monkeypatch):
+    # Several blocks of a small table: a spreadsheet of a million cells takes half a minute.
     monkeypatch.setattr("rankwolf.files.writing.BLOCK_ENTRIES", 50)
     data = numbers().astype(dtype)
     labels = Labels(tuple("abcdefg"), [f"2024-01-{day:02d}" for day in range(1, 31)], "day")

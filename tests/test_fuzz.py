@@ -40,12 +40,10 @@ def test_a_minute_of_changed_files(tmp_path):
     assert all(int(count) >= 1 for _, count in rows), done.stdout
 
 
-def test_a_failure_would_be_seen(monkeypatch, tmp_path):
+def test_a_failure_would_be_seen(tmp_path):
     """The judge itself: each way to fail, and the two ways to pass."""
-    from benchmarks.faults.fuzz import MOST_MEMORY, Ending, Fuzzer, Tally
+    from benchmarks.faults.fuzz import MOST_MEMORY, Ending, Fuzzer
 
-    fuzzer = object.__new__(Fuzzer)
-    fuzzer.tallies, fuzzer.usual, fuzzer.keep = {"npy": Tally()}, {"npy": 0.0}, None
     line = "rankwolf: error: Cannot read it.\n"
     good = [(0, ""), (2 << 8, line), (2 << 8, "rankwolf: error: A library crashed\n")]
     bad = [
@@ -55,9 +53,17 @@ def test_a_failure_would_be_seen(monkeypatch, tmp_path):
         (2 << 8, line + line),
         (0, "Traceback (most recent call last)"),
     ]
-    for status, words in good + bad:
-        fuzzer._judge("npy", 0, tmp_path, Ending(status, 0.1, 0.0, words, False))
-    fuzzer._judge("npy", 0, tmp_path, Ending(0, 30.0, 0.0, "", True))
-    fuzzer._judge("npy", 0, tmp_path, Ending(0, 0.1, 2.0 * MOST_MEMORY, "", False))
-    assert len(fuzzer.tallies["npy"].failures) == len(bad) + 2
-    assert fuzzer.tallies["npy"].crashed == 1
+    endings = [Ending(status, 0.1, 0.0, words, False) for status, words in good + bad]
+    endings += [Ending(0, 30.0, 0.0, "", True), Ending(0, 0.1, 2.0 * MOST_MEMORY, "", False)]
+
+    class Prepared(Fuzzer):
+        """Runs nothing: the samples end well, and the changed files as it was said."""
+
+        def run(self, kind, path, sample, longest=0.0):
+            return Ending(0, 0.1, 0.0, "", False) if path == sample else endings[self.tallies[kind].files]
+
+    fuzzer = Prepared(tmp_path, ["npy"], 0, None)
+    for number in range(len(endings)):
+        fuzzer.one("npy", number)
+    tally = fuzzer.tallies["npy"]
+    assert (tally.files, len(tally.failures), tally.crashed) == (len(endings), len(bad) + 2, 1)

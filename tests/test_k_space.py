@@ -73,12 +73,26 @@ class TestShapesThatPeopleHave:
             np.exp(-2j * np.pi * (points[..., :1, None] * rows + points[..., 1:, None] * columns)) / 42**0.5
         )
         expected = np.einsum("tsjrc,tkrc->tksj", waves, X.reshape(5, 1, 6, 7) * maps)
-        given = expected if coils > 1 else expected[:, 0]
-        np.testing.assert_allclose(A.as_vector(given), A.apply(X), atol=1e-8)
+        np.testing.assert_allclose(A.as_vector(expected), A.apply(X), atol=1e-8)
         radians = sensing.NonCartesian(2.0 * np.pi * points, (6, 7), units="radians", maps=maps)
         np.testing.assert_allclose(radians.apply(X), A.apply(X), atol=1e-8)
         y = complex_matrix(rng, A.size)
         assert abs(np.vdot(A.apply(X), y) - np.vdot(X, A.adjoint(y))) <= 1e-7 * np.linalg.norm(y)
+
+    def test_positions_outside_of_the_middle_period_are_folded(self):
+        pytest.importorskip("finufft")
+        X = self.data()[2]
+        points = np.random.default_rng(1).uniform(-0.5, 0.5, (5, 8, 2))
+        middle, first = (sensing.NonCartesian(at, (6, 7), units="cycles") for at in (points, points % 1.0))
+        np.testing.assert_allclose(first.apply(X), middle.apply(X), atol=1e-8)
+        edge = np.full((5, 1, 2), 2.0 * np.pi, np.float32)  # a little above 2π
+        assert sensing.NonCartesian(edge, (6, 7), units="radians").size == 5
+
+    @pytest.mark.parametrize(("units", "one"), [("cycles", 1.0), ("radians", 2.0 * np.pi)])
+    def test_positions_in_other_units_are_refused_with_the_limit(self, units, one):
+        pytest.importorskip("finufft")
+        with pytest.raises(ValueError, match=rf"within one period of the origin, from -{one:.3g} to {one:.3g}"):
+            sensing.NonCartesian(np.full((2, 5, 2), 1.2 * one), (4, 4), units=units)
 
     def test_a_radial_series_is_recovered(self):
         pytest.importorskip("finufft")
@@ -94,9 +108,13 @@ class TestShapesThatPeopleHave:
 
     def test_pictures_through_a_coded_aperture(self):
         rng = np.random.default_rng(0)
-        A = sensing.CodedAperture(rng.random((4, 5, 6)) < 0.5, snapshots=3)
         X = rng.standard_normal((12, 30))
-        np.testing.assert_allclose(A.as_vector(A.apply(X).reshape(3, 5, 6)), A.apply(X))
+        masks = rng.random((4, 5, 6)) < 0.5
+        A = sensing.CodedAperture(masks, snapshots=3)
+        pictures = np.einsum(
+            "shyx,hyx->syx", X.reshape(3, 4, 5, 6), masks
+        )  # four frames through each picture
+        np.testing.assert_allclose(A.as_vector(pictures), A.apply(X))
 
     def test_temporal_parts_come_back_as_series(self):
         T = sensing.Temporal("fourier", (5, 42))

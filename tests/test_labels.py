@@ -255,8 +255,19 @@ def test_columns_are_chosen():
             rw.decompose(table, columns=columns)
     with pytest.raises(ValueError, match="without names of columns"):
         rw.decompose(numbers(), columns="numeric")
+    with pytest.raises(ValueError, match="names that are given once each. Got the name 'a' twice"):
+        rw.decompose(table, columns=["a", "b", "a"])
     twice = pd.concat([table, table[["a"]]], axis=1)  # two columns of one name
     assert rw.decompose(twice, rng=0).low_rank.to_frame().columns.tolist() == [*NAMES, "a"]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_all_columns_in_another_order_are_in_that_order(library):
+    table = frame() if library == "pandas" else pytest.importorskip("polars").from_pandas(frame())
+    turned = NAMES[::-1]
+    fit = rw.decompose(table, columns=turned, rng=0)
+    assert list(fit.low_rank.to_frame().columns) == turned
+    np.testing.assert_array_equal(fit.low_rank, rw.decompose(numbers()[:, ::-1].copy(), rng=0).low_rank)
 
 
 @pytest.mark.parametrize("function", [rw.decompose, rw.path, rw.select_delta])

@@ -201,6 +201,7 @@ def test_an_order_is_obeyed_once_and_never_out_of_turn():
 @pytest.mark.usefixtures("threads")
 def test_large_factors_stay_distributed(monkeypatch, tmp_path):
     expected = rw.decompose(as_dask(scene()), rng=0, tol=1e-2)
+    # As if U had more than a gigabyte.
     monkeypatch.setattr(source, "CLIENT_BYTES", 1000)
     fit = rw.decompose(as_dask(scene()), rng=0, tol=1e-2)
     assert isinstance(fit.low_rank.u, da.Array) and fit.low_rank.u.shape[0] == ROWS
@@ -248,6 +249,7 @@ def test_tasks_have_names_that_say_what_they_do(client):
 )
 def test_many_partitions_are_added_up_in_a_tree(method, partitions, adds, client, monkeypatch):
     """Forty tasks, five that add up eight answers each, five sums for the client; of eighty, ten and two."""
+    # As many partitions as a cluster of dozens of workers has.
     monkeypatch.setattr(chunks, "MOST_PER_THREAD", partitions // 2)
     X = scene(shape=(2000, 30))
     expected = rw.decompose(X, **settings(method))
@@ -426,6 +428,7 @@ def test_the_documented_commands_work(tmp_path):
 @pytest.mark.parametrize("method", ["hybrid", "fw-t", "fista"])
 def test_rows_come_back_from_those_that_were_fetched(method, monkeypatch):
     """Rows are fetched every third change here, and some are replaced by those of a worker that has just started."""
+    # A worker that loses its rows between two passes: killing one (test_dask_failures) does not say when.
     monkeypatch.setattr(source, "FETCH_EVERY", 3)
     monkeypatch.setattr(source, "NARROW", 100.0)
     made, start = [], workers.Threads.__init__

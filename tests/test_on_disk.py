@@ -229,6 +229,7 @@ def test_tiles_are_the_matrix_in_order(depth, monkeypatch):
 def test_results_do_not_depend_on_threads_or_slabs(tmp_path, monkeypatch):
     X = zarr_array(scene(np.uint8, (3000, 60)), tmp_path, chunks=(64, 60))
     expected = rw.decompose(X, rng=0, n_threads=1, max_iter=3)
+    # Many slabs, as a matrix of gigabytes has.
     monkeypatch.setattr("rankwolf.data.stored.PORTION_BYTES", 30_000)
     fit = rw.decompose(X, rng=0, n_threads=3, max_iter=3)
     assert [record.objective for record in fit.history] == [record.objective for record in expected.history]
@@ -401,6 +402,7 @@ def test_rows_and_portions_of_a_store(store, tmp_path, monkeypatch):
     """Portions cover the matrix once; a few rows are read from the portions that have them."""
     X = scene(np.uint8, (501, 40))
     stored = as_stored(STORES[store](X, tmp_path))
+    # Many portions, as a matrix of gigabytes has.
     monkeypatch.setattr("rankwolf.data.stored.PORTION_BYTES", 2000)
     seen = np.zeros(X.shape, int)
     for place in stored.portions():

@@ -162,6 +162,7 @@ def test_the_certificate_holds_where_warm_vectors_miss_a_direction(name, dtype):
 @pytest.mark.parametrize("method", ["fw-t", "fista", "auto"])
 def test_the_certificate_beyond_the_largest_gram_matrix(method, monkeypatch):
     """With too many columns for a factorisation it rests on Lanczos, says so, and still holds."""
+    # A matrix with more than 4096 rows and columns would take minutes.
     monkeypatch.setattr(certificate, "affords_exact", lambda source, rank: False)
     M, seen = reference.corrupted(8, 60, 40, observed=0.8)
     lambdas = reference.weights_for(M, seen, 0.06)

@@ -157,7 +157,9 @@ def test_projection_onto_the_l1_ball_in_awkward_cases(method, x, radius):
     p = l1.project(x, radius, method)
     assert np.all(np.isfinite(p))
     assert np.all(np.sign(p) * np.sign(x) >= 0.0), "no entry changes its sign"
-    assert np.abs(p).sum() <= radius + 1e-12 * np.abs(x).max() * x.size
+    rounding = 1e-12 * np.abs(x).max() * x.size
+    assert np.abs(p).sum() == pytest.approx(min(radius, np.abs(x).sum()), rel=0.0, abs=rounding)
+    assert_allclose(p, reference.project_l1(x, radius), rtol=0.0, atol=rounding)
 
 
 def test_projection_rejects_what_is_no_radius_and_no_method():

@@ -77,6 +77,7 @@ def test_other_kinds_come_by_standard_input(tmp_path, monkeypatch, capsys):
     np.savez(tmp_path / "a.npz", x=numbers())
     for name in ("a.xlsx", "a.feather", "a.csv.gz", "a.npy", "a.npz"):
         with open(tmp_path / name) as file:
+            # Standard input of this process: one of its own for each kind would take seconds.
             monkeypatch.setattr("sys.stdin", file)
             assert main(["decompose", "-", "-o", "-", "--part", "outliers", "--quiet"]) == 0, name
         lines = capsys.readouterr().out.splitlines()

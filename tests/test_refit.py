@@ -12,7 +12,7 @@ import rankwolf as rw
 from rankwolf.data import InMemory
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.passes import trimmed
-from rankwolf.passes.trimmed import BINS, FitTrimmed, Magnitudes, column_steps
+from rankwolf.passes.trimmed import FitTrimmed, column_steps
 from rankwolf.solvers.refit import least_strength, refit
 from rankwolf.weights.noise import leverages_of, measure, sigma_and_share
 
@@ -132,7 +132,7 @@ def test_the_columns_normal_equations_need_not_fit_into_memory(monkeypatch):
     data, _, _ = planted(5, 200, 100, 3, 0.2, 0.05, 0.1)
     fit = rw.decompose(data, delta="auto", rng=0)
     exact = fit.refit()
-    monkeypatch.setattr(trimmed, "MOST_NUMBERS", 10)
+    monkeypatch.setattr(trimmed, "MOST_NUMBERS", 10)  # 84,000 columns of rank 10 would be that many
     assert np.allclose(np.asarray(fit.refit().low_rank), np.asarray(exact.low_rank), atol=0.02)
 
 
@@ -202,8 +202,9 @@ def test_magnitudes_in_bins_give_the_same_noise_as_sorting_them():
     rng = np.random.default_rng(11)
     residual = 3e-7 * rng.standard_normal(50_000)
     residual[:5000] *= 40.0
-    counts = np.bincount(trimmed._bins(np.abs(residual)), minlength=BINS)
-    binned = Magnitudes(counts.astype(float))
+    nothing = FitTrimmed(np.zeros((100, 1)), np.eye(1), np.inf, moves=False)  # L = 0: all of it is residual
+    source = InMemory(residual.reshape(500, 100), None, 1, transposed=False)
+    binned = source.run(nothing, np.zeros((500, 1))).magnitudes
     found = sigma_and_share(binned.quantile, binned.beyond, 0.1)
     expected = measure(residual, 0.1)
     assert found.sigma == pytest.approx(expected.sigma, rel=5e-3)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import zarr
 
-from rankwolf.data import Stored, as_stored, columns
-from rankwolf.data.columns import observed_counts
+from rankwolf.data import Stored, as_stored, column_statistics
+from rankwolf.data.column_statistics import observed_counts
 from rankwolf.data.open import open_source
 from rankwolf.tables import scaling as module
 from rankwolf.tables.scaling import Scaling
@@ -65,17 +65,17 @@ class Once(Stored):
 
     def __init__(self, stored):
         super().__init__(stored.shape, stored.dtype)
-        self._stored, self.overhead, self.reads = stored, stored.overhead, np.zeros(stored.shape, int)
+        self.inner, self.overhead, self.reads = stored, stored.overhead, np.zeros(stored.shape, int)
 
     def grain(self, axis):
-        return self._stored.grain(axis)
+        return self.inner.grain(axis)
 
     def read(self, rows, columns):
         for start, side, axis in ((rows.start, rows.stop, 0), (columns.start, columns.stop, 1)):
             grain = self.grain(axis)
             assert start % grain == 0 and (side % grain == 0 or side == self.shape[axis])
         self.reads[rows, columns] += 1
-        return self._stored.read(rows, columns)
+        return self.inner.read(rows, columns)
 
 
 @pytest.mark.parametrize("small", [False, True], ids=["room", "little room"])
@@ -84,7 +84,9 @@ def test_from_the_disk_as_from_memory(layout, small, tmp_path, monkeypatch):
     """No chunk is taken apart twice, however little room there is."""
     data = with_gaps((90, 700))
     expected = Scaling.of(open_source(data))
-    if small:  # for 80 columns and what reading takes beside them, or for medians of 32
+    if (
+        small
+    ):  # room for 80 columns and what reading takes beside them, or for medians of 32; it is no setting
         monkeypatch.setattr(module, "BLOCK_BYTES", 90 * 8 * 4 * 32 * 2)
     write, how = LAYOUTS[layout]
     stored = as_stored(write(tmp_path, data, **how))
@@ -99,7 +101,9 @@ def test_from_the_disk_as_from_memory(layout, small, tmp_path, monkeypatch):
 @pytest.mark.parametrize("small", [False, True], ids=["in memory", "in a file"])
 def test_many_rows_are_sampled(small, tmp_path, monkeypatch):
     data = with_gaps((1000, 30))
-    monkeypatch.setattr(columns, "SCALE_ROWS", 100)
+    monkeypatch.setattr(
+        column_statistics, "SCALE_ROWS", 100
+    )  # of as many rows as there are, a file would have gigabytes
     if small:
         monkeypatch.setattr(module, "BLOCK_BYTES", 4000)
     found = Scaling.of(open_source(zarr_array(tmp_path, data, chunks=(64, 30))))
@@ -110,7 +114,9 @@ def test_many_rows_are_sampled(small, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_counts_from_the_disk_read_every_chunk_once(layout, tmp_path, monkeypatch):
-    monkeypatch.setattr("rankwolf.data.stored.PORTION_BYTES", 20_000)
+    monkeypatch.setattr(
+        "rankwolf.data.stored.PORTION_BYTES", 20_000
+    )  # as a matrix of gigabytes has many of them
     data = with_gaps((90, 700))
     write, how = LAYOUTS[layout]
     counted = Once(as_stored(write(tmp_path, data, **how)))
@@ -121,7 +127,9 @@ def test_counts_from_the_disk_read_every_chunk_once(layout, tmp_path, monkeypatc
 
 
 def test_chunks_that_leave_no_room(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "BLOCK_BYTES", 200_000)
+    monkeypatch.setattr(
+        module, "BLOCK_BYTES", 200_000
+    )  # the true limit takes a chunk of hundreds of megabytes
     stored = as_stored(zarr_array(tmp_path, with_gaps((90, 700)), chunks=(90, 700)))
     with pytest.raises(
         ValueError, match=r"too little memory to standardize .* in chunks of shape \(90, 700\)"

@@ -117,6 +117,7 @@ def test_image_folder_keeps_its_names(tmp_path):
 
 def test_bars_fit_a_narrow_terminal(video, tmp_path, monkeypatch, capsys):
     """Nothing is cut off with three dots."""
+    # This variable is how a terminal says how wide it is.
     monkeypatch.setenv("COLUMNS", "80")
     assert run(video, "-o", tmp_path / "out", "--no-report") == 0
     said = capsys.readouterr().out

@@ -44,6 +44,7 @@ def test_the_fit_of_new_frames_is_the_row_local_optimum(separated, monkeypatch, 
 
     Also where the sample says little: 12 pixels for the start.
     """
+    # Pictures with more pixels than that take long.
     monkeypatch.setattr("rankwolf.video.model.SAMPLED_COLUMNS", sampled)
     model, frames = Model.load(separated), scene().matrix[40:]
     exact = fit_rows(frames, model.right, SHRINKAGE * model.lambda_L, model.lambda_S)

@@ -66,6 +66,7 @@ def lines_of(module, work):
 def test_an_interrupt_within_a_save_is_an_interrupt(first, tmp_path, monkeypatch):
     """Before, one line of nine gave a ValueError about an open writing handle."""
     said = []
+    # Python tells of errors in finalisers nowhere else.
     monkeypatch.setattr(sys, "unraisablehook", lambda lost: said.append(str(lost.exc_value)))
     path = tmp_path / "run.checkpoint"
 
@@ -142,6 +143,7 @@ def test_a_library_may_answer_with_any_error(number, monkeypatch, capfd):
         except KeyboardInterrupt as error:
             raise RuntimeError("cannot close") from error
 
+    # A command that answers a signal as some libraries do, but not when a test asks for it.
     monkeypatch.setattr("rankwolf.cli.score.run", run)
     assert main(["score", "a", "--truth", "b"]) == 128 + number
     assert capfd.readouterr().err.count("\n") == 1

@@ -10,7 +10,8 @@ import scipy.sparse
 
 import rankwolf as rw
 from rankwolf.data import SparseObserved, SparseZeros
-from rankwolf.data import sparse as sparse_module
+from rankwolf.data.centred import centred
+from rankwolf.data.open import open_source
 from rankwolf.data.tiles import dense_with_nan
 from rankwolf.passes.coefficients import fit_rows
 from rankwolf.weights.descent import noise_weights
@@ -110,13 +111,13 @@ def test_what_is_stored_and_what_it_means():
     np.testing.assert_array_equal(unsorted.indices, before)
 
 
-def test_tiles_cover_the_rows_with_about_as_many_entries_each(monkeypatch):
-    monkeypatch.setattr(sparse_module, "TILE_ENTRIES", 500)
-    matrix = ratings(m=700, n=20, share=0.2)[0]
+def test_tiles_cover_the_rows_with_about_as_many_entries_each():
+    matrix = ratings(m=7000, n=700, share=0.5)[0]
     source = SparseObserved(matrix, 1)
     tiles = source.tiles()
+    assert len(tiles) >= 4
     assert [start for start, _ in tiles[1:]] == [stop for _, stop in tiles[:-1]]
-    assert (tiles[0][0], tiles[-1][1]) == (0, 700)
+    assert (tiles[0][0], tiles[-1][1]) == (0, 7000)
     counts = [source.read(*tile).nnz for tile in tiles]
     assert sum(counts) == matrix.nnz
     assert max(counts) < 2 * min(counts)
@@ -220,3 +221,23 @@ def test_the_estimator_takes_counts():
     np.testing.assert_allclose(model.transform(matrix), model.transform(matrix.toarray()), atol=1e-8)
     with pytest.raises(ValueError, match="would leave no zeros"):
         rw.RobustPCA(implicit="zeros").fit(matrix)
+
+
+@pytest.mark.parametrize("implicit", ["missing", "zeros"])
+def test_a_limit_on_memory_holds_for_sparse_matrices(implicit):
+    matrix = ratings()[0]
+    limited = open_source(matrix, implicit=implicit, max_memory=1)
+    assert limited.workspace.is_in_file(limited.allocate(3))
+    moved = centred(limited, np.ones(matrix.shape[1]))
+    assert moved.workspace.is_in_file(moved.allocate(3))
+    settings = {"lambdas": weights(matrix), "tol": 1e-3, "rng": 0, "implicit": implicit}
+    one, other = rw.decompose(matrix, max_memory=1, **settings), rw.decompose(matrix, **settings)
+    np.testing.assert_allclose(one.low_rank, other.low_rank, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [SparseObserved, SparseZeros])
+def test_a_source_says_in_which_type_the_numbers_were_given(kind):
+    counts = scipy.sparse.csr_array(np.eye(5, 4, dtype=np.uint8))
+    source = kind(counts, 1)
+    assert source.stored == np.uint8
+    assert source.dtype == source.read(0, 2).dtype == np.float32

@@ -235,11 +235,18 @@ def test_exact_line_search_is_exact(problem_of, observed):
         x = point
 
 
+def bites(bound, start, lower):
+    """Whether a bound on the distance says something: whoever stays at L = S = 0 is further away than this."""
+    return bound < 0.8 * (start - lower)
+
+
 @cache
 def constrained_instance(observed):
+    """Radii so small that the bounds of the theorems are below the distance at the start, well within 120 steps."""
     M, seen = reference.corrupted(11, 30, 20, observed=observed)
-    _, radii = weights_and_radii(M, seen)
-    return M, seen, radii, *reference.constrained_optimum(M, seen, *radii)
+    L0 = np.where(seen, M, 0.0)
+    radii = 0.1 * reference.nuclear_norm(L0), 0.01 * float(np.abs(L0).sum())
+    return M, seen, radii, *reference.constrained_optimum(M, seen, *radii, steps=120)
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -251,7 +258,7 @@ def test_radii_rate_gap_and_feasibility(solver, observed, exact):
     assert upper - lower <= 1e-3 * upper
     run = Run(solver(**(EXACT if exact else {})), Constrained(tau_L, tau_S), M, seen)
     squares, smallest_gap = tau_L**2 + tau_S**2, np.inf
-    last = 0.5 * float(np.sum(M[seen] ** 2))
+    start = last = 0.5 * float(np.sum(M[seen] ** 2))
     for k in range(1, 121):
         report = run.step()
         assert report.objective - lower <= 16.0 * squares / (k + 2)
@@ -264,59 +271,91 @@ def test_radii_rate_gap_and_feasibility(solver, observed, exact):
         assert reference.nuclear_norm(L) <= tau_L * (1 + 1e-10)
         assert np.abs(S).sum() <= tau_S * (1 + 1e-10)
         assert not np.any(S[~seen])
+    assert bites(16.0 * squares / (k + 2), start, lower)
+    assert bites(48.0 * squares / (k + 1), start, lower)
+
+
+def one_part(part):
+    """M of which one part has nearly everything, and weights that leave the other one at zero.
+
+    The bounds U_L and U_S of equation (4.8) are small then, and so are the constants of the theorems.
+    """
+    rng = np.random.default_rng(12)
+    u, v = np.linalg.qr(rng.standard_normal((12, 1)))[0], np.linalg.qr(rng.standard_normal((8, 1)))[0]
+    M = 0.05 * rng.standard_normal((12, 8))
+    if part == "L":
+        M, lambdas = M + 10.0 * u @ v.T, (5.0, 100.0)
+    else:
+        M[3, 4], lambdas = 10.0, (100.0, 5.0)
+    return M, np.ones(M.shape, bool), lambdas
 
 
 @pytest.mark.parametrize("exact", [True, False])
-@pytest.mark.parametrize("observed", [1.0, 0.7])
-def test_weights_rate_of_plain_frank_wolfe(observed, exact):
+@pytest.mark.parametrize("part", ["L", "S"])
+def test_weights_rate_of_plain_frank_wolfe(part, exact):
     """Corollary 5: g(x^k) − g* ≤ 16(U_L² + U_S²)/(k + 2)."""
-    M, seen = reference.corrupted(12, 30, 20, observed=observed)
-    lambdas, _ = weights_and_radii(M, seen)
+    M, seen, lambdas = one_part(part)
     lower, upper, _ = reference.optimum(M, seen, lambdas)
     start = 0.5 * float(np.sum(M[seen] ** 2))
     bounds = start / lambdas[0], start / lambdas[1]
     run = Run(FrankWolfe(**(EXACT if exact else {})), Penalized(*lambdas), M, seen)
-    last = start
-    for k in range(1, 121):
+    last, constant = start, 16.0 * (bounds[0] ** 2 + bounds[1] ** 2)
+    for k in range(1, 251):
         report = run.step()
-        assert report.objective - lower <= 16.0 * (bounds[0] ** 2 + bounds[1] ** 2) / (k + 2)
+        assert report.objective - lower <= constant / (k + 2)
         assert report.surrogate_gap >= last - upper - 1e-9 * upper
         last = report.objective
         L, S = run.pair()
         assert reference.nuclear_norm(L) <= run.state.t_L * (1 + 1e-10) <= bounds[0] * (1 + 1e-9)
         assert np.abs(S).sum() <= run.state.t_S * (1 + 1e-10) <= bounds[1] * (1 + 1e-9)
+    assert bites(constant / (k + 2), start, lower)
 
 
-@pytest.mark.parametrize("exact", [True, False])
-@pytest.mark.parametrize(("m", "n", "observed"), SHAPES)
-def test_fw_t_rate_bounds_and_surrogate_gap(m, n, observed, exact):
-    """Theorems 7 and 8, and U_L ≥ t_L*, U_S ≥ t_S* along the way.
-
-    The proof of Theorem 7 asks of r_L and r_S only that the iterates' Frobenius norms stay below them: the largest norm
-    seen is a smaller constant than the paper's r*, and so a stricter test.
-    """
-    M, seen = reference.corrupted(13, m, n, observed=observed)
-    lambdas, _ = weights_and_radii(M, seen)
-    lower, upper, best = reference.optimum(M, seen, lambdas)
+def follow_fw_t(M, seen, lambdas, exact, steps=150):
+    """(lower, upper, best, g(x⁰) to g(x^K), d(x⁰) to d(x^{K−1}), the longest L and S on the way)."""
+    lower, upper, best = reference.optimum(M, seen, lambdas, tol=1e-7)
     start = 0.5 * float(np.sum(M[seen] ** 2))
-    crude = (start / lambdas[0]) ** 2 + (start / lambdas[1]) ** 2
     run = Run(FrankWolfeThresholding(**(EXACT if exact else {})), Penalized(*lambdas), M, seen)
     objectives, gaps, r_L, r_S = [start], [], 0.0, 0.0
-    for _ in range(150):
+    for _ in range(steps):
         report = run.step()
         L, S = run.pair()
         objectives.append(report.objective)
         gaps.append(report.surrogate_gap)
         r_L, r_S = max(r_L, float(np.linalg.norm(L))), max(r_S, float(np.linalg.norm(S)))
-        assert report.objective / lambdas[0] >= best.t_L
-        assert report.objective / lambdas[1] >= best.t_S
-    constant = min(4 * (best.t_L + r_L) ** 2 + 4 * (best.t_S + r_S) ** 2, 16 * crude)
-    values = np.array(objectives)
+    return lower, upper, best, np.array(objectives), np.array(gaps), (r_L, r_S)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize(("m", "n", "observed"), SHAPES)
+def test_fw_t_rate_and_bounds(m, n, observed, exact):
+    """Theorem 7, and U_L ≥ t_L*, U_S ≥ t_S* along the way.
+
+    The proof of Theorem 7 asks of r_L and r_S only that the iterates' Frobenius norms stay below them: the largest norm
+    seen is a smaller constant than the paper's r*, and so a stricter test.
+    """
+    M, seen = reference.corrupted(13, m, n, observed=observed)
+    lambda_L, lambda_S = reference.weights_for(M, seen, 0.25)
+    lambdas = lambda_L, 3.0 * lambda_S
+    lower, upper, best, values, d, (r_L, r_S) = follow_fw_t(M, seen, lambdas, exact)
+    assert best.t_L > 0.0 and best.t_S > 0.0
+    assert np.all(values[1:] / lambdas[0] >= best.t_L)
+    assert np.all(values[1:] / lambdas[1] >= best.t_S)
+    constant = 4 * (best.t_L + r_L) ** 2 + 4 * (best.t_S + r_S) ** 2
     assert np.all(values - lower <= constant / (np.arange(values.size) + 2))
+    assert bites(constant / (values.size + 1), values[0], lower)
     assert np.all(np.diff(values) <= 1e-12 * values[:-1])
-    d = np.array(gaps)  # d[k] belongs to x^k
-    assert np.all(d >= values[:-1] - upper - 1e-9 * upper)
-    assert np.all(np.minimum.accumulate(d[1:]) <= 48 * crude / (np.arange(1, d.size) + 2))
+    assert np.all(d >= values[:-1] - upper - 1e-9 * upper), "d[k] belongs to x^k"
+
+
+@pytest.mark.parametrize("part", ["L", "S"])
+def test_fw_t_surrogate_gap(part):
+    """Theorem 8: the smallest d(x^k) so far is at most 48(U_L² + U_S²)/(k + 2)."""
+    M, seen, lambdas = one_part(part)
+    *_, values, d, _ = follow_fw_t(M, seen, lambdas, exact=False, steps=250)
+    constant = 48.0 * values[0] ** 2 * (lambdas[0] ** -2 + lambdas[1] ** -2)
+    assert np.all(np.minimum.accumulate(d[1:]) <= constant / (np.arange(1, d.size) + 2))
+    assert constant / (d.size + 1) < d[0], "d at L = S = 0 is larger than what the theorem allows in the end"
 
 
 @pytest.mark.parametrize("solver", [FrankWolfe(), FrankWolfe(step="line-search"), FrankWolfeProjection()])

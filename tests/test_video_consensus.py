@@ -151,7 +151,7 @@ def test_a_pixel_that_lost_all_samples_falls_back_on_the_background():
     samples = learn(residual)
     counted = np.count_nonzero(samples.values[:, 0] < 4096, axis=0)
     assert counted.min() >= ConsensusRule.least_samples
-    assert not strange(samples, np.zeros((HEIGHT, WIDTH)))[:5].any()
+    assert not strange(samples, np.zeros((HEIGHT, WIDTH))).any()
 
 
 def test_strong_noise_asks_for_more_matches_and_hides_less():

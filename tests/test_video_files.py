@@ -15,8 +15,8 @@ pytest.importorskip("av", reason="the extra 'video' is not installed")
 import av
 from video_files import cut, names, pictures, run, scene, summary_of, write_images, write_video
 
+from rankwolf.video.picture_writers import Shape, VideoSink
 from rankwolf.video.reading import Selection, open_frames
-from rankwolf.video.writing import Shape, VideoSink
 
 
 def turned(path, target):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.video.mask import Look, MaskRule, Threshold
 from rankwolf.video.picture import Picture
-from rankwolf.video.residual import Residual
+from rankwolf.video.residual_noise import Residual
 from rankwolf.video.tidy import drop_small, fill_holes, majority
 
 masks = st.tuples(

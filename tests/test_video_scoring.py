@@ -70,12 +70,15 @@ def test_folders(highway):
 
 
 def test_a_smaller_mask_is_resized(highway):
+    """At half the size: two rows and one column of it are four rows and two columns, of which one is right."""
     output, truth = highway
-    for file in (output / "mask").iterdir():
-        Image.open(file).resize((5, 4), Image.Resampling.NEAREST).save(file)
+    for i in range(6):
+        mask = np.zeros((4, 5), np.uint8)
+        mask[:2, (i + 1) % 5] = 255
+        Image.fromarray(mask).save(output / "mask" / f"{i:06d}.png")
     summary = {"first_frame": 1, "every": 2, "height": 4, "width": 5}
     (output / "summary.json").write_text(json.dumps(summary))
-    assert score_folder(output, Truth(truth)).frames == 4
+    assert score_folder(output, Truth(truth)) == Score(12, 12, 4 * 7 * 9 - 12, 16, 0, 4)
 
 
 def test_the_command(highway, capsys):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -114,7 +116,7 @@ def test_complaints():
             solved(data, start=start)
     with pytest.raises(ValueError, match="at most 100 rows"):
         solved(data[:100], start=first)
-    with pytest.raises(ValueError, match=r"'fista' begins at L = S = 0.*'hybrid', 'als'"):
+    with pytest.raises(ValueError, match=r"'fista' begins at L = S = 0.* These do: 'hybrid'\."):
         solved(data, start=first, method="fista")
 
 
@@ -124,10 +126,15 @@ def test_command_starts_from_a_folder_or_its_file(tmp_path, capsys):
     np.save(tmp_path / "new.npy", data)
     common = ["--lambdas", "2.5", "0.2", "--threads", "1", "--json"]
     assert main(["decompose", str(tmp_path / "old.npy"), "-o", str(tmp_path / "old"), *common]) == 0
-    for number, start in enumerate(("old", "old/result.npz")):
-        arguments = ["decompose", str(tmp_path / "new.npy"), "-o", str(tmp_path / f"new{number}"), *common]
-        assert main([*arguments, "--start", str(tmp_path / start)]) == 0
     capsys.readouterr()
+    passes = []
+    for number, start in enumerate(([], ["old"], ["old/result.npz"])):
+        arguments = ["decompose", str(tmp_path / "new.npy"), "-o", str(tmp_path / f"new{number}"), *common]
+        assert (
+            main([*arguments, *(word for name in start for word in ("--start", str(tmp_path / name)))]) == 0
+        )
+        passes.append(json.loads(capsys.readouterr().out)["passes"])
+    assert passes[1] == passes[2] < passes[0]
     target = str(tmp_path / "nothing")
     for start in ("missing", "old.npy"):
         arguments = ["decompose", str(tmp_path / "new.npy"), "-o", target, "--start", str(tmp_path / start)]

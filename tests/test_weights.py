@@ -216,6 +216,7 @@ def test_select_delta_plots_and_complains():
         "hidden": {"hidden": 1.0},
         "implicit": {"implicit": "nothing"},
         "deltas": {"deltas": [0.1, -1.0]},
+        "lambdas": {"deltas": [1e30]},
     }.items():
         with pytest.raises(ValueError, match=f"'{name}' parameter of select_delta"):
             rw.select_delta(data, **options)
