@@ -107,6 +107,21 @@ def test_the_picture_shows_the_imports_that_there_are():
     assert {unit(path) for path in files()} == {room for row in rooms() for room in row}
 
 
+# Places where the data may lie. The solver for sparse matrices asks, because it takes nothing else.
+PLACES_OF_DATA = {"Centred", "InMemory", "OnDask", "OnDisk", "SparseObserved", "SparseZeros"}
+MAY_ASK = {"solvers/alternating.py"}
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_nobody_above_the_data_asks_where_it_lies(path):
+    if unit(path) == "data" or str(path.relative_to(ROOT)) in MAY_ASK:
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+            asked = {name.id for name in ast.walk(node.args[1]) if isinstance(name, ast.Name)}
+            assert not asked & PLACES_OF_DATA, f"line {node.lineno}: ask the source, not its class"
+
+
 def test_each_room_says_what_lives_there():
     """Two or three sentences in the first lines of a folder, one of them about what does not live there."""
     for room in ROOT.iterdir():
@@ -114,6 +129,21 @@ def test_each_room_says_what_lives_there():
             said = ast.get_docstring(ast.parse((room / "__init__.py").read_text())) or ""
             assert len(re.findall(r"\.(?=\s|$)", said)) >= 2, room.name
             assert re.search(r"\b(nothing|not|no|never|affair)\b", said, re.IGNORECASE), room.name
+
+
+# Names of modules that may stand in several folders: the parts that every family of classes has, commands that are named
+# after the function which they call, and the path of weights, which each of our two solvers goes down in its own way.
+ALIKE = {"__init__", "base", "settings", "solver", "source", "state", "decompose", "path", "live"}
+
+
+def test_no_two_things_have_one_name():
+    """Modules, and public classes: a name in a message or a traceback should tell which one it is."""
+    modules, classes = [], []
+    for path in files():
+        modules += [path.stem] if path.stem not in ALIKE else []
+        classes += [node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
+    for names in (modules, classes):
+        assert sorted(names) == sorted(set(names)), [name for name in set(names) if names.count(name) > 1]
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))

@@ -98,6 +98,18 @@ assert rw.load({root!r} + "/fit.npz").problem == mixed
 """
 
 
+def test_what_they_add_satisfies_the_linter(extended):
+    root, diffs = extended
+    shutil.copy(ROOT / "pyproject.toml", root)
+    changed = [path for diff in diffs for path, _ in sections(diff)]
+    for words in (["check"], ["format", "--check"]):
+        command = [sys.executable, "-m", "ruff", *words, *changed]
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+        if "No module named ruff" in done.stderr:
+            pytest.skip("ruff is not installed")
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_what_they_add_works(extended):
     """Without compilation: a copy of the package has no compiled kernels, and the matrices are small."""
     root, _ = extended

@@ -134,9 +134,7 @@ def test_a_start_without_the_right_directions_still_ends_at_the_global_optimum()
     right = np.linalg.svd(M)[2]
     wrong, probes = right[-3:].T * 2.0, right[-11:].T
     solver, rng = Hybrid(), np.random.default_rng(0)
-    state = HybridState.at(
-        source, problem, np.ascontiguousarray(wrong), np.ascontiguousarray(probes), rng, HybridSettings()
-    )
+    state = HybridState.at(source, problem, np.ascontiguousarray(wrong), np.ascontiguousarray(probes), rng)
     for _ in range(400):
         state = solver.step(problem, source, state)
     assert state.best == pytest.approx(best, rel=1e-7)

@@ -396,7 +396,7 @@ def select(values: np.ndarray, rank: int, found: np.ndarray) -> None:
         result[:] = -32768
         for bit in range(15, -1, -1):
             for j in range(width):
-                trial[j] = result[j] + (1 << bit)
+                trial[j] = int(result[j]) + (1 << bit)
                 smaller[j] = 0
             for i in range(count):
                 row = values[i, start : start + width]

@@ -122,7 +122,7 @@ def _choose(
         solve_factored(gram, inverse[k])
     counting = 0
     for a in range(count):
-        counting += live[a]
+        counting += int(live[a])
         fitted = 0.0
         lever = 0.0
         for k in range(rank):
@@ -222,7 +222,7 @@ def trim_stored_rows(
                     for k in range(rank):
                         away -= vectors[a, k] * (left[i, k] if start == FROM_HERE else guess[i, k])
                 chosen[a] = 1 if start == FROM_ALL or away * away <= limit * limit * far else 0
-                counting += chosen[a]
+                counting += int(chosen[a])
             if start != FROM_ALL and (counting == count or 2 * counting < count - 1):
                 continue  # the same as from all entries, or too few: nothing is known of this row yet
             _choose(values, vectors, count, prior, limit, chosen, u, gram, inverse, rest, leverage, pull)

@@ -122,6 +122,14 @@ def orthonormal_against(block: Array, basis: Array, rng: np.random.Generator) ->
     return np.asarray(np.linalg.qr(block)[0])
 
 
+def widened(basis: Array, width: int, rng: np.random.Generator) -> Array:
+    """The first ``width`` columns of an orthonormal ``basis``; where it has fewer, random ones that keep it so."""
+    n, have = basis.shape
+    if width <= have:
+        return np.ascontiguousarray(basis[:, :width])
+    return np.hstack([basis, orthonormal_against(rng.standard_normal((n, width - have)), basis, rng)])
+
+
 def leading_pair(
     gram_product: GramProduct,
     start: Array,

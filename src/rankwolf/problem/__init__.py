@@ -17,7 +17,14 @@ from rankwolf.problem.noise_bounded import NoiseBounded
 from rankwolf.problem.penalized import Past, Penalized
 
 # Forms by the name of the parameter that defines them. A checkpoint stores that name.
-FORMS: dict[str, type[Problem]] = {form.parameter: form for form in (Penalized, Constrained, NoiseBounded)}
+FORMS: dict[str, type[Problem]] = {
+    form.parameter: form
+    for form in (
+        Penalized,
+        Constrained,
+        NoiseBounded,
+    )
+}
 
 __all__ = [
     "FORMS",

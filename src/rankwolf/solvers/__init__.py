@@ -1,5 +1,8 @@
 """One algorithm in each file, with the contract of :class:`Solver`; :data:`SOLVERS` is the registry of them all.
 
+:mod:`~rankwolf.solvers.refit` and :mod:`~rankwolf.solvers.refit_measured` are not solvers of a form: they fit L again,
+without shrinkage, to what a solver found, in a loop of a few rounds of their own.
+
 A solver says which forms of the problem and which kinds of data it takes. It has no clock, no stopping rule, and
 prints nothing: the loop is in :mod:`rankwolf.run`.
 """

@@ -149,6 +149,7 @@ class Alternating(Solver[Penalized, AlternatingState]):
     name = "als"
     solves = (Penalized,)
     takes = ("sparse entries",)
+    takes_start = True
     states = (AlternatingState, ClippedSums)
 
     def init(self, problem: Penalized, source: Source, rng: np.random.Generator) -> AlternatingState:

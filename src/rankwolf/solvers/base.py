@@ -107,31 +107,31 @@ class Solver(ABC, Generic[P, State]):
     """An algorithm. A subclass is final, has its settings as constructor arguments, and keeps no state of a run.
 
     ``takes`` names the kinds of data that it runs on (the ``kind`` of a source), ``solves`` the forms of the problem.
-    ``states`` are the classes that a state is made of, for checkpoints; without any there are no checkpoints. Cost:
-    each subclass says what a step costs in passes, operations and memory.
+    ``states`` are the classes that a state is made of, for checkpoints; without any there are no checkpoints.
+    ``takes_start``: a run may begin at a given point (:meth:`init_at`). ``has_path``: a run may end where its weights
+    have come down, ``recover(stop="path")``. ``limits_memory``: on measurements, its arrays go to files where
+    ``max_memory`` asks for that. Cost: each subclass says what a step costs in passes, operations and memory.
 
     >>> from rankwolf.solvers import SOLVERS
-    >>> sorted(SOLVERS)
-    ['als', 'fista', 'fw', 'fw-p', 'fw-t', 'hybrid', 'ista', 'primal-dual']
+    >>> SOLVERS["fw-t"].takes
+    ('entries', 'measurements')
     """
 
     name: ClassVar[str]
     solves: ClassVar[tuple[type[Problem], ...]]
     takes: ClassVar[tuple[str, ...]] = ("entries",)
     states: ClassVar[tuple[type, ...]] = ()
+    takes_start: ClassVar[bool] = False
+    has_path: ClassVar[bool] = False
+    limits_memory: ClassVar[bool] = False
 
     @abstractmethod
     def init(self, problem: P, data: Any, rng: np.random.Generator) -> State:
         """The state that the first step begins with, usually at L = S = 0; may make passes."""
 
     def init_at(self, problem: P, data: Any, rng: np.random.Generator, start: Any) -> State:
-        """The first state at a given point, where a solver takes one: a ``Start`` (entries), (L, S) (measurements)."""
-        raise ValueError(f"The method {self.name!r} begins at L = S = 0 and takes no start.")
-
-    @property
-    def takes_start(self) -> bool:
-        """Whether a run on entries may begin at a ``Start``."""
-        return type(self).init_at is not Solver.init_at and "measurements" not in self.takes
+        """The state at a given point, with ``takes_start``: at a ``Start`` (entries) or at (L, S) (measurements)."""
+        raise NotImplementedError
 
     @abstractmethod
     def step(self, problem: P, data: Any, state: State) -> State:

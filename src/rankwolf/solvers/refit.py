@@ -17,7 +17,7 @@ from functools import partial
 
 import numpy as np
 
-from rankwolf.data import Source, SparseObserved
+from rankwolf.data import Source
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.low_rank import LowRank, thin_qr
 from rankwolf.ground.once import computed_once
@@ -286,8 +286,7 @@ class _Refit:
 
         Returns ‖ΔU Vᵀ + U ΔVᵀ‖², the square of how far L has moved in this round, and the root mean square of U ΔVᵀ.
         """
-        stored = isinstance(self.source, SparseObserved)
-        step = self._stored_column_steps() if stored else column_steps(sums)
+        step = column_steps(sums) if self._columns is None else self._stored_column_steps(self._columns)
         of_columns = max(float(np.sum((step @ sums.left) * step)), 0.0)
         change = sums.moved + of_columns
         change += 2.0 * float(np.sum((step.T @ self.right) * sums.turned))
@@ -295,19 +294,18 @@ class _Refit:
         self.right, self.turn = np.ascontiguousarray(basis, self.source.dtype), triangle.T
         return change, (of_columns / (self.source.shape[0] * self.source.shape[1])) ** 0.5
 
-    def _stored_column_steps(self) -> Array:
+    def _stored_column_steps(self, columns: Source) -> Array:
         """ΔV for a sparse matrix, by the rows' pass over its transpose. With U = Q T, L = Q(V Tᵀ)ᵀ, and Q is fixed."""
         dtype = self.source.dtype
         basis, triangle = thin_qr(self.left)
         rows = self.right.copy()
         task = FitTrimmed(np.ascontiguousarray(basis, dtype), triangle.T, OUTLIER_IN_SIGMAS * self.sigma)
-        self._columns.run(task, rows)
+        columns.run(task, rows)
         self.source.passes += 1
         return np.asarray(np.linalg.solve(triangle, rows.T.astype(np.float64)).T - self.right)
 
     @computed_once
-    def _columns(self) -> SparseObserved:
-        assert isinstance(self.source, SparseObserved)
+    def _columns(self) -> Source | None:
         return self.source.by_columns()
 
 

@@ -5,6 +5,7 @@
 spectral norm of such noise, and :mod:`~rankwolf.weights.noise` turns both into λ_L and λ_S and defines from which
 distance on an entry is an outlier.
 
-Nothing here solves a problem or knows of one: a rule gives two numbers, and :mod:`rankwolf.api` makes a problem of
-them. Weights that need runs of a solver are chosen there, in :mod:`rankwolf.api.measured_weights`.
+The small fits of ``descent`` serve to measure noise. Nothing here knows of a problem: a rule gives two numbers, and
+:mod:`rankwolf.api` makes a problem of them. Weights that need runs of a solver are chosen there, in
+:mod:`rankwolf.api.measured_weights`.
 """

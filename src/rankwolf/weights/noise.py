@@ -20,6 +20,7 @@ import numpy as np
 import scipy.special
 
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.normal import MEDIAN_OF_NORMAL
 from rankwolf.weights.edge import Variances, fluctuation
 
 Quantile = Callable[[float], float]
@@ -203,7 +204,7 @@ def leverages_of(right: Array, freedom: float) -> Array:
 
 def spread(entries: Array) -> float:
     """The standard deviation of ``entries`` about 0, robustly: median|x|/0.6745; 0 where there are no entries."""
-    return float(np.median(np.abs(entries)) / scipy.special.ndtri(0.75)) if entries.size else 0.0
+    return float(np.median(np.abs(entries)) / MEDIAN_OF_NORMAL) if entries.size else 0.0
 
 
 def freedom_of(rank: int, shape: tuple[int, int], observed: float) -> float:

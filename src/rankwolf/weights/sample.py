@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rankwolf.data import Source, SparseObserved, Sums, Task
+from rankwolf.data import Source, Sums, Task
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.complaints import bad
 
 # The least share of stored entries in the fullest submatrix of a sparse matrix: with fewer, noise cannot be measured.
 LEAST_SHARE = 0.1
@@ -44,14 +45,13 @@ def sample(source: Source, rng: np.random.Generator, side: int) -> Array:
 
     A sparse matrix gives its rows and columns with the most entries; ValueError where even these are nearly empty.
     """
-    if isinstance(source, SparseObserved):
-        dense = source.densest(side).astype(np.float64)
+    fullest = source.densest(side)
+    if fullest is not None:
+        dense = fullest.astype(np.float64)
         share = float(np.mean(~np.isnan(dense)))
         if share < LEAST_SHARE:
-            raise ValueError(
-                "The 'delta' parameter must be a number for this matrix: even its fullest rows and columns hold "
-                f"{share:.1%} of their entries, too few to measure the noise. Give delta or lambdas."
-            )
+            remedy = f"Its fullest rows and columns hold {share:.1%} of their entries, too few to measure the noise."
+            raise bad("delta", "a number for this matrix", "'auto'", remedy=remedy)
         return dense
     m, n = source.shape
     columns = np.sort(rng.choice(n, min(n, side), replace=False))

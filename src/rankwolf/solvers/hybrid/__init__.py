@@ -25,10 +25,10 @@ where σ₁(G) > λ_L on the probes, step 3 lowers F by at least ½(σ₁ − λ
 smooth function; the probes are a subspace iteration on G, which does not stop short of σ₁; and where σ₁(G) = λ_L, the
 certificate closes.
 
-Where things are: :mod:`.settings` has every constant, :mod:`.state` what is carried from pass to pass, :mod:`.sweep`
-the pass, :mod:`.step` what happens between two passes, :mod:`.pace` how far and how fast a step goes, :mod:`.path`
-how the weights come down from where L = 0 to those of the problem, :mod:`.start` where a run begins, :mod:`.end` where
-a run on data without noise ends, and :mod:`.solver` the contract of a solver.
+Where things are: :mod:`.settings` has the constants of every heuristic, :mod:`.state` what is carried from pass to
+pass, :mod:`.sweep` the pass, :mod:`.step` what happens between two passes, :mod:`.pace` how far and how fast a step
+goes, :mod:`.path` how the weights come down from where L = 0 to those of the problem, :mod:`.start` where a run begins,
+:mod:`.end` where a run on data without noise ends, and :mod:`.solver` the contract of a solver.
 """
 
 from rankwolf.solvers.hybrid.settings import HybridSettings

@@ -32,8 +32,8 @@ def at_the_end(
         # Rows are near the truth by now, so that distance alone tells their outliers, even where entries are few.
         rounds = RefitSettings(most_rounds=settings.end_rounds, exact=settings.end_exact, few_entries=0.0)
         found = refit(source, low_rank, settings=rounds)
-        values = [_value(problem, source, candidate) for candidate in (found.low_rank, low_rank)]
-        if found.settled and values[0] < values[1]:
+        refitted, on_the_path = (_value(problem, source, L) for L in (found.low_rank, low_rank))
+        if found.settled and refitted < on_the_path:
             state.end = End(found.low_rank, found.limit if found.limit <= rounding else 0.0)
     return End(low_rank, 0.0) if state.end is None else state.end
 

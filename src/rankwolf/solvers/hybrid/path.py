@@ -35,7 +35,7 @@ def begin(
     probes = rng.standard_normal((n, min(settings.least_probes, n)))
     basis = np.linalg.qr(probes)[0].astype(source.dtype)
     top = problem.top(settings.path_start * source.summary.norm, max(source.shape))
-    return HybridState.at(source, top, np.zeros((n, 0), source.dtype), basis, rng, settings)
+    return HybridState.at(source, top, np.zeros((n, 0), source.dtype), basis, rng)
 
 
 def advance(problem: Problem, source: Source, state: HybridState, settings: HybridSettings) -> None:
@@ -44,7 +44,8 @@ def advance(problem: Problem, source: Source, state: HybridState, settings: Hybr
     if state.point is not None:
         if problem.follows:
             relative = relative_gap(problem, state)
-            level.wait(relative * problem.value(state.found, state.point.weights.lambda_S), relative)
+            value = problem.value(state.found, state.point.weights.lambda_S)
+            level.wait(relative * value, relative, settings.smaller_gap)
         problem = problem.inside(state.point.weights, margin_of(problem, state, settings))
         aim = None if problem.follows else next_weights(problem, state, settings)
         if aim is not None:

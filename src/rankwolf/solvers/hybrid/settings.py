@@ -81,6 +81,11 @@ class HybridSettings:
     price_patience: int = 6
     # They aim at slightly smaller radii, at the cost of this share of the gap, so that a point near the aim is allowed.
     margin_share: float = 0.02
+    # A gap that has fallen to this share of the least one so far counts as smaller.
+    smaller_gap: float = 0.9
+    # The point that is returned may break a radius slightly: its threshold takes at most so many Newton steps, a pass
+    # each, to meet it.
+    allowed_rounds: int = 20
     # Whether a level starts at a point extrapolated from the ends of the last two levels.
     predicts: bool = True
 

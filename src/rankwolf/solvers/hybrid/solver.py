@@ -22,6 +22,9 @@ from rankwolf.solvers.hybrid.start import start, start_from
 from rankwolf.solvers.hybrid.state import HybridState, Level, Point
 from rankwolf.solvers.hybrid.sweep import HybridSums
 
+# An objective that fell by no more than this share of itself has not changed, but for rounding.
+NO_CHANGE = 1e-13
+
 
 class Hybrid(WithSettings[Problem, HybridState, HybridSettings]):
     """Frank-Wolfe's directions with a local method on the factors of L; :mod:`rankwolf.solvers.hybrid` says how.
@@ -42,6 +45,7 @@ class Hybrid(WithSettings[Problem, HybridState, HybridSettings]):
 
     name = "hybrid"
     solves = (Penalized, Constrained, NoiseBounded)
+    takes_start = True
     settings_type = HybridSettings
     states = (HybridState, Level, Past, Found, Penalized, Point, HybridSums, Pace, Momentum)
 
@@ -58,8 +62,8 @@ class Hybrid(WithSettings[Problem, HybridState, HybridSettings]):
     def _expecting(self, problem: Problem, source: Source, state: HybridState) -> HybridState:
         """``state``, with the first guess of the ratio of a proof's gap to the computed one."""
         settings = self.settings
-        ratios = settings.following_proof_ratio if problem.follows else settings.proof_ratio
-        state.proof_ratio = ratios[0 if source.fully_observed else 1]
+        complete, with_gaps = settings.following_proof_ratio if problem.follows else settings.proof_ratio
+        state.proof_ratio = complete if source.fully_observed else with_gaps
         return state
 
     def step(self, problem: Problem, source: Source, state: HybridState) -> HybridState:
@@ -84,7 +88,7 @@ class Hybrid(WithSettings[Problem, HybridState, HybridSettings]):
             computed = expected_of_proof(problem, state.evaluated, state.observed)
             expected = max(bound, state.value - state.proof_ratio * (state.value - computed))
         # Before the final weights are reached, the progress of a slow level shows only in that level's own objective.
-        improves = weights != problem and state.pace.decrease > 1e-13 * state.best
+        improves = weights != problem and state.pace.decrease > NO_CHANGE * state.best
         return Report(
             state.value,
             bound,
@@ -146,7 +150,7 @@ def allowed(
     low_rank = source.leading(low_rank, spectrum.size)
     low_rank = LowRank(low_rank.u, spectrum, low_rank.vt)
     threshold = problem.allowed_threshold(threshold, found, margin)
-    for _ in range(20):
+    for _ in range(settings.allowed_rounds):
         if threshold == 0.0 and not problem.follows:
             break
         sums = evaluate(source, low_rank, threshold)

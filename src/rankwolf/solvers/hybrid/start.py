@@ -42,7 +42,7 @@ def start(
     small = solve_roughly(problem.on_sample(share), sample, rng, with_probes)
     dtype, weights = source.dtype, problem.from_sample(small.level.weights, share)
     right = (small.right * (m / count) ** 0.25).astype(dtype)
-    return HybridState.at(source, weights, right, small.basis.astype(dtype), rng, settings)
+    return HybridState.at(source, weights, right, small.basis.astype(dtype), rng)
 
 
 def solve_roughly(
@@ -74,7 +74,7 @@ def start_from(
     count = min(max(settings.least_probes, int(settings.probe_share * r)), n - min(r, n))
     fresh = orthonormal_against(rng.standard_normal((n, count)), leading, rng)
     basis = np.hstack([leading, fresh]).astype(source.dtype)
-    state = HybridState.at(source, weights, right.astype(source.dtype), basis, rng, settings)
+    state = HybridState.at(source, weights, right.astype(source.dtype), basis, rng)
     if given.left is not None:
         state.rows, state.left_map = given.left, rotation.astype(source.dtype)
     return state

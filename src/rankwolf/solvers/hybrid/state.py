@@ -14,8 +14,10 @@ from rankwolf.passes import ClippedSums
 from rankwolf.problem import Found, Past, Penalized
 from rankwolf.solvers.base import MADE_AGAIN
 from rankwolf.solvers.hybrid.pace import Pace
-from rankwolf.solvers.hybrid.settings import HybridSettings
 from rankwolf.solvers.hybrid.sweep import HybridSums
+
+# Two changes of weights that differ by less than this are the same change, but for rounding.
+SAME_RATIO = 1e-6
 
 
 @dataclass
@@ -62,9 +64,9 @@ class Level:
     least_relative_gap: float = inf
     waited: int = 0
 
-    def wait(self, gap: float, relative_gap: float) -> None:
-        """Count the passes since the gap or the relative gap was last lowered by a tenth."""
-        less = gap < 0.9 * self.least_gap or relative_gap < 0.9 * self.least_relative_gap
+    def wait(self, gap: float, relative_gap: float, smaller: float) -> None:
+        """Count the passes since the gap or the relative gap last fell to the share ``smaller`` of the least one."""
+        less = gap < smaller * self.least_gap or relative_gap < smaller * self.least_relative_gap
         self.waited = 0 if less else self.waited + 1
         self.least_gap = min(gap, self.least_gap)
         self.least_relative_gap = min(relative_gap, self.least_relative_gap)
@@ -108,7 +110,6 @@ class HybridState:
         right: Array,
         basis: Array,
         rng: np.random.Generator,
-        settings: HybridSettings,
     ) -> HybridState:
         """A state without U: the first pass, at these weights, fits the rows to ``right``."""
         empty, no_columns = source.allocate(0), np.zeros((source.shape[1], 0), source.dtype)
@@ -205,7 +206,7 @@ class HybridState:
             change_L, change_S = (
                 new / old for new, old in zip(weights.pair, level.weights.pair, strict=True)
             )
-            if change_L < 1.0 and abs(change_L - change_S) < 1e-6:
+            if change_L < 1.0 and abs(change_L - change_S) < SAME_RATIO:
                 fallen = level.before.lambda_L - level.weights.lambda_L
                 ahead = (level.weights.lambda_L - weights.lambda_L) / fallen
                 self.previous_rows, self.previous = level.rows, level.right

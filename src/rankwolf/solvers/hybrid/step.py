@@ -11,7 +11,7 @@ import numpy as np
 from rankwolf.data import Source
 from rankwolf.ground.arrays import Array
 from rankwolf.oracles.l1 import projection_threshold
-from rankwolf.oracles.nuclear import orthonormal_against, projected_svd
+from rankwolf.oracles.nuclear import orthonormal_against, projected_svd, widened
 from rankwolf.problem import Penalized, Problem
 from rankwolf.solvers.hybrid.pace import Move
 from rankwolf.solvers.hybrid.settings import HybridSettings, RowSteps
@@ -178,10 +178,7 @@ def _next_basis(
     vectors: Array, rank: int, asked: int, settings: HybridSettings, rng: np.random.Generator
 ) -> Array:
     """Q of the next pass: ``rank`` leading vectors and at least ``asked`` probes; random ones where too few."""
-    n, have = vectors.shape
+    n = vectors.shape[0]
     want = rank + max(settings.least_probes, int(settings.probe_share * rank), asked)
     want = min(-(-want // 8) * 8, n)  # BLAS likes multiples of its vectors
-    if want <= have:
-        return np.ascontiguousarray(vectors[:, :want])
-    fresh = orthonormal_against(rng.standard_normal((n, want - have)), vectors, rng)
-    return np.hstack([vectors, fresh])
+    return widened(vectors, want, rng)

@@ -13,6 +13,9 @@ from rankwolf.ground.arrays import Array
 from rankwolf.passes import CLIPPED_VALUES, ClippedSums, clip_tile, observed_share
 from rankwolf.solvers.hybrid.settings import RowSteps
 
+# The columns of the row-aligned array of shares: of the entries of a row, how many are observed, and live.
+OBSERVED, LIVE = 0, 1
+
 
 @dataclass
 class HybridSums(ClippedSums):
@@ -112,7 +115,8 @@ class HybridPass(Task[HybridSums]):
 
     def _inverse(self, shares: Array) -> Array:
         """(w·VᵀV + λ_L I)⁻¹, diagonal, for each row; w = 1 is the majorant that cannot overshoot."""
-        weight = shares[:, 1:] if self.plan.bold else np.ones_like(shares[:, 1:])
+        live = shares[:, [LIVE]]
+        weight = live if self.plan.bold else np.ones_like(live)
         return np.asarray(1.0 / (weight * self.squares + self.plan.lambda_L), self.right.dtype)
 
     def _fit_rows(self, tile: Array, left: Array, shares: Array, sums: HybridSums) -> Any:
@@ -139,8 +143,8 @@ class HybridPass(Task[HybridSums]):
             reach = _row_dots(moved, descent)
             left += moved
         clipped = clip_tile(tile, left, self.right_t, limit, sums.values, work, nonzeros)
-        observed = shares[:, 0]
-        shares[:, 1] = np.maximum(observed - nonzeros / tile.shape[1], self.plan.least_live * observed)
+        observed = shares[:, OBSERVED]
+        shares[:, LIVE] = np.maximum(observed - nonzeros / tile.shape[1], self.plan.least_live * observed)
         return clipped
 
 

@@ -33,6 +33,10 @@ class Oracle:
         return min(self.tol, 0.1 * max(objective - lower_bound, 0.0) / objective)
 
 
+# How exactly ‖G‖₂ is asked for where a lower bound on the optimum rests on it, and no vertex is needed.
+BOUND_ORACLE = Oracle(tol=1e-3, products=20)
+
+
 @dataclass(frozen=True)
 class Vertex:
     """The oracles' answers V_L = t_L·u vᵀ and V_S = t_S·sign·e_i e_jᵀ.

@@ -23,7 +23,7 @@ class ProximalPair(ABC, Generic[D]):
     ⌊k/``bound_interval``⌋ + 1 iterations later.
     """
 
-    bound_interval: ClassVar[int]
+    bound_interval: ClassVar[int] = 6
 
     objective: float
     step_length: float

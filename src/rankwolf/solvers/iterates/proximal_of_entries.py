@@ -125,6 +125,11 @@ class Shrink(Task[StepSums]):
         sums.collect(kernels.misfit(tile, left @ self.right, sparse))
 
 
+# A lower bound takes at most so many passes; fewer, where the gap is at most this factor above the one that a perfect
+# ‖G‖₂ would give. On measurements, where products with G cost no pass, Oracle.tol decides.
+BOUND_PASSES, BOUND_SLACK = 6, 1.1
+
+
 @dataclass(kw_only=True)
 class ProximalEntries(ProximalPair[Source]):
     """L = left·rightᵀ and S, with the pair before it. ``probes`` are the warm vectors of the lower bound.
@@ -138,8 +143,6 @@ class ProximalEntries(ProximalPair[Source]):
     With radii, both thresholds are searched: singular values are computed down to a cut that is low enough to meet τ_L,
     and the threshold of S takes a few more passes over S.
     """
-
-    bound_interval = 6
 
     left: Array
     right: Array
@@ -231,7 +234,7 @@ class ProximalEntries(ProximalPair[Source]):
         space = nuclear.KrylovSpace(data.shape[1])
         block: Array | None = self.probes
         bound = -inf
-        for _ in range(6):
+        for _ in range(BOUND_PASSES):
             if block is None:
                 break
             sums = data.run(EvaluateFactors(self.right, self.limit, block), self.left)
@@ -239,7 +242,7 @@ class ProximalEntries(ProximalPair[Source]):
             pair = space.leading_pair()
             bound = problem.lower_bound(sums.g_dot_m, sums.g_squared, pair.upper, self.limit)
             best = problem.lower_bound(sums.g_dot_m, sums.g_squared, pair.value, self.limit)
-            if self.objective - bound <= 1.1 * (self.objective - best):
+            if self.objective - bound <= BOUND_SLACK * (self.objective - best):
                 break
             block = space.next_block(2, self.rng)
         self.probes = np.linalg.qr(space.leading_vectors(4))[0]
@@ -285,7 +288,7 @@ class ProximalEntries(ProximalPair[Source]):
         momentum = self.momentum.factor
         width, last = self.count + max(8, self.count // 8), np.zeros(0)
         while _subspace_is_cheaper(data, width):
-            basis = patiently(_widened, self.vectors, width, self.rng).astype(data.dtype)
+            basis = patiently(nuclear.widened, self.vectors, width, self.rng).astype(data.dtype)
             sums = data.run(SubspaceOfStep(right, momentum, np.ascontiguousarray(basis)), *rows)
             _, singular, self.vectors = nuclear.projected_svd(sums.gram, sums.cross)
             above = singular[singular > cut]
@@ -313,10 +316,3 @@ def _subspace_is_cheaper(source: Source, width: int) -> bool:
     """Whether about three passes of 4·width operations an entry cost less than a Gram matrix and its eigenvectors."""
     m, n = source.shape
     return 1.5 * source.dtype.itemsize * 2.0 * m * n * width < 2.0 * m * n**2 + 30.0 * n**3 and width < n
-
-
-def _widened(vectors: Array, width: int, rng: np.random.Generator) -> Array:
-    """The first ``width`` columns, with random ones after them where there are too few."""
-    known = vectors[:, :width]
-    fresh = rng.standard_normal((vectors.shape[0], width - known.shape[1]))
-    return np.hstack([known, nuclear.orthonormal_against(fresh, known, rng)]) if fresh.size else known

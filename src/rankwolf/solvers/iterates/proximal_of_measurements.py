@@ -13,12 +13,9 @@ from rankwolf.ground.low_rank import LowRank
 from rankwolf.oracles import l1, nuclear
 from rankwolf.problem import WithOracles
 from rankwolf.solvers.base import MeasuredSolution
-from rankwolf.solvers.iterates.base import Oracle
+from rankwolf.solvers.iterates.base import BOUND_ORACLE
 from rankwolf.solvers.iterates.nuclear_oracle import NuclearOracle
 from rankwolf.solvers.iterates.proximal import ProximalPair
-
-# The precision of ‖A*r‖₂, on which the lower bound depends.
-BOUND_ORACLE = Oracle(tol=1e-3, products=20)
 
 
 @dataclass
@@ -37,8 +34,6 @@ class ProximalMeasured(ProximalPair[Measurements]):
     A[L̂ + Ŝ] is a combination of images that are known, so that a step costs one product with A and one with A*.
     ``residual`` and ``gradient`` are b − A[L̂ + Ŝ] and its A*.
     """
-
-    bound_interval = 12
 
     point: MeasuredPair
     previous: MeasuredPair

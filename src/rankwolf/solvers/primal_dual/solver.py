@@ -36,6 +36,7 @@ class PrimalDual(WithSettings[Penalized, PrimalDualState, PrimalDualSettings]):
     name = "primal-dual"
     solves = (Penalized,)
     takes = ("measurements",)
+    takes_start = has_path = limits_memory = True
     settings_type = PrimalDualSettings
     states = (PrimalDualState, WarmThreshold, NuclearOracle, LowRank)
 

@@ -14,15 +14,14 @@ from rankwolf.ground.low_rank import LowRank
 from rankwolf.oracles import nuclear
 from rankwolf.oracles.subspace import WarmThreshold
 from rankwolf.problem import Penalized
-from rankwolf.solvers.iterates.base import Oracle
+from rankwolf.solvers.iterates.base import BOUND_ORACLE
 from rankwolf.solvers.iterates.nuclear_oracle import NuclearOracle
 
 # The height and width of a tile.
 TILE = (128, 512)
-# ‖A*y‖₂ is computed from a Gram matrix where the shorter side, or the number of operations, is at most this.
+# ‖A*y‖₂ is computed from a Gram matrix where the shorter side, or the number of operations, is at most this;
+# otherwise by Lanczos steps.
 GRAM_SIDE, GRAM_OPERATIONS = 128, 1e8
-# The precision of ‖A*y‖₂ otherwise, by Lanczos steps: the lower bound depends on it.
-BOUND_ORACLE = Oracle(tol=1e-3, products=20)
 # In the splitting a lower bound is made every 3 iterations, and the interval grows by 1 with every 12 iterations.
 LEAST_INTERVAL, BOUND_INTERVAL = 3, 12
 
