@@ -8,7 +8,6 @@ start and the end of the solve; its nanny starts another.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -23,6 +22,7 @@ import numpy as np
 from distributed import Client, LocalCluster
 
 import rankwolf as rw
+from benchmarks.harness.options import options_of
 
 
 def make_block(block_info: Any = None) -> Any:
@@ -98,7 +98,7 @@ def run(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options_of(__doc__)
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--method", default="hybrid")
     parser.add_argument("--seed", type=int, default=0)

@@ -6,7 +6,6 @@ that the waiting process holds while a command runs.
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import statistics
@@ -17,6 +16,8 @@ import time
 from pathlib import Path
 
 import numpy as np
+
+from benchmarks.harness.options import options_of
 
 GUARDED = "import sys; from rankwolf.cli import guarded_main; sys.exit(guarded_main(['--version']))"
 PLAIN = GUARDED.replace("guarded_main", "main")
@@ -44,7 +45,7 @@ def held() -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options_of(__doc__)
     parser.add_argument("--runs", type=int, default=20)
     options = parser.parse_args()
     os.environ.setdefault("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 import rankwolf as rw
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import Results
 
 SHAPE, ITERATIONS = (40_000, 250), {"hybrid": 30, "fw-t": 40}
@@ -76,7 +77,7 @@ def killed_run(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options_of(__doc__)
     parser.add_argument("--runs", type=int, default=20, help="for each method")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from benchmarks.faults.children import warm_up
+from benchmarks.harness.options import options_of
 
 # A fault, how often it was tried, how often it was survived, and what went wrong first.
 Row = tuple[str, int, int, str]
@@ -15,7 +16,7 @@ Row = tuple[str, int, int, str]
 
 def tries_and_seed(about: str | None) -> argparse.Namespace:
     """The options ``--tries`` and ``--seed`` of the command line; ``about`` is what ``--help`` says."""
-    parser = argparse.ArgumentParser(description=about)
+    parser = options_of(about)
     parser.add_argument("--tries", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()

@@ -82,7 +82,7 @@ def _provenance(content: Row) -> str:
 def _paper_table(name: str, title: str) -> str:
     content = results.load(name)
     if content is None:
-        return f"## {title}\n\nNot measured yet: `python -m benchmarks.{name}`."
+        return f"## {title}\n\nNot measured yet: `python -m benchmarks {name}`."
     rows = content["rows"]
     words = {True: "", False: " (outside the tolerance)", None: ""}
     methods = list(dict.fromkeys(row["method"] for row in rows))

@@ -6,7 +6,6 @@ log₁₀ of the relative errors of L and S against the iteration number.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.data import Array
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import FOLDER, Results
 from rankwolf.data import InMemory
 from rankwolf.oracles import l1
@@ -76,7 +76,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options_of(__doc__)
     parser.add_argument("--size", type=int, default=1000)
     parser.add_argument("--rank", type=int, default=5)
     parser.add_argument("--iterations", type=int, default=1000)

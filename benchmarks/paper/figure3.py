@@ -6,7 +6,6 @@ picture goes to ``benchmarks/results/figure3.png``. ``--weights noise`` shows wh
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import data
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import FOLDER
 from rankwolf.api.decompose import decompose
 from rankwolf.result.decomposition import Decomposition
@@ -92,7 +92,7 @@ def draw(panels: list[Panel], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options_of(__doc__)
     parser.add_argument("--weights", choices=("paper", "noise"), default="paper")
     arguments = parser.parse_args()
     panels = [panel(name, moment, rho, arguments.weights) for name, moment in MOMENTS.items() for rho in RHOS]

@@ -19,6 +19,7 @@ from typing import Any
 
 import rankwolf as rw
 from benchmarks import data
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import Results
 from rankwolf.result.decomposition import Record
 from rankwolf.solvers import Fista, FrankWolfeThresholding
@@ -119,7 +120,7 @@ def _reaches(target: float) -> Any:
 
 
 def _parser(table: PaperTable) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options_of(__doc__)
     parser.add_argument("--data", nargs="+", choices=list(table.counts), default=list(table.counts))
     parser.add_argument("--rho", nargs="+", type=float, choices=table.rhos, default=list(table.rhos))
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))

@@ -15,7 +15,6 @@ again, so that a long measurement can be made in pieces.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -30,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.data import MissingDataError, folder
+from benchmarks.harness.options import options_of
 from rankwolf.api.decompose import decompose
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.low_rank import LowRank
@@ -359,7 +359,7 @@ def cost(desk: Desk) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options_of(__doc__)
     parser.add_argument("--every", type=int, default=1, metavar="N")
     parser.add_argument("--videos", nargs="+", choices=VIDEOS, default=list(VIDEOS))
     parser.add_argument("--keep", type=Path, metavar="FOLDER")

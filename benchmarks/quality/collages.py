@@ -9,7 +9,6 @@ OpenCV's on the same frames, each the better of two as in :mod:`benchmarks.quali
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ import numpy as np
 import scipy.ndimage
 
 from benchmarks.data import folder
+from benchmarks.harness.options import options_of
 from benchmarks.quality.cdnet import Solved, frames_of, subtractors
 from rankwolf.ground.arrays import Array
 from rankwolf.video.mask import MaskRule
@@ -129,7 +129,7 @@ def rival_scores(video: Array, masks: Array, numbers: range) -> dict[str, float]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options_of(__doc__)
     parser.add_argument("--backgrounds", nargs="+", choices=list(EMPTY), default=list(EMPTY))
     parser.add_argument("--seeds", type=int, default=2, help="collages of each (default: 2)")
     parser.add_argument("--rivals", action="store_true")

@@ -8,7 +8,6 @@ L and S are too large no method that solves the convex problem can recover them:
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Callable
@@ -19,6 +18,7 @@ import numpy as np
 
 import rankwolf as rw
 from benchmarks.data import Array
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import Results, table
 
 RANKS, CORRUPTED = (0.01, 0.05), (0.05, 0.1, 0.3)
@@ -144,7 +144,7 @@ def draw(rows: list[dict[str, Any]], size: int) -> None:
 
 def main() -> None:
     """Print and save the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options_of(__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 2000, 4000])
     parser.add_argument("--ranks", type=float, nargs="+", default=list(RANKS))
     parser.add_argument("--corrupted", type=float, nargs="+", default=list(CORRUPTED))

@@ -6,7 +6,6 @@ how a rule behaves on a kind of scene that none of the real videos has; no const
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 import scipy.fft
 import scipy.ndimage
 
+from benchmarks.harness.options import options_of
 from benchmarks.quality.cdnet import Solved
 from rankwolf.ground.arrays import Array
 from rankwolf.video.mask import MaskRule
@@ -402,7 +402,7 @@ def f_measure(video: Array, masks: Array, every: int = 4) -> float:
 
 def main() -> None:
     """The F-measure of the default mask on scenes of each kind, in colour and in gray; every fourth frame."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options_of(__doc__)
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
     parser.add_argument("--seeds", type=int, default=2, help="scenes of each kind (default: 2)")
     parser.add_argument("--color", action="store_true", help="not in gray")

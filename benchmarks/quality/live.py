@@ -9,7 +9,6 @@ one before has saved.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.harness.options import options_of
 from benchmarks.quality.cdnet import VIDEOS, Judge, frames_of
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.machine import resident_memory
@@ -105,7 +105,7 @@ def hour(video: Hour, begin: int, end: int, state: Path | None) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options_of(__doc__)
     parser.add_argument("what", nargs="*", default=list(VIDEOS), help=f"hour, or any of {', '.join(VIDEOS)}")
     parser.add_argument("--minutes", type=int, default=60)
     parser.add_argument("--size", type=int, nargs=2, default=(240, 320), metavar=("HEIGHT", "WIDTH"))

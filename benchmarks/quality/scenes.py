@@ -14,7 +14,6 @@ Every fourth frame is scored. ``--defaults`` leaves the other choices out.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -24,8 +23,9 @@ from typing import Any
 import numpy as np
 import scipy.ndimage
 
+from benchmarks.harness.options import options_of
 from benchmarks.quality.cdnet import Solved, stages
-from rankwolf.video.choosing_weights import BACKGROUND_SHARE, LIMIT_IN_SIGMAS, weights_for
+from rankwolf.video.choosing_weights import BACKGROUND_SHARE, SPARSE_WEIGHT_IN_SIGMAS, weights_for
 from rankwolf.video.mask import MaskRule
 from rankwolf.video.reading import Selection, open_frames
 from rankwolf.video.scene import Rendered, Scene
@@ -88,8 +88,8 @@ def scenes() -> Iterator[tuple[str, Rendered]]:
 def weights() -> Iterator[tuple[str, float, float]]:
     """λ_L and λ_S as multiples of the defaults."""
     for sigmas in (2.0, 5.0):
-        ratio = sigmas / LIMIT_IN_SIGMAS
-        yield f"lambda_S = {sigmas:g} sigma instead of {LIMIT_IN_SIGMAS:g}", ratio, ratio
+        ratio = sigmas / SPARSE_WEIGHT_IN_SIGMAS
+        yield f"lambda_S = {sigmas:g} sigma instead of {SPARSE_WEIGHT_IN_SIGMAS:g}", ratio, ratio
     for share in (0.01, 0.02):
         yield f"theta = {share:g} instead of {BACKGROUND_SHARE:g}", (share / BACKGROUND_SHARE) ** 0.5, 1.0
 
@@ -129,7 +129,7 @@ def show(table: Table) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options_of(__doc__)
     parser.add_argument("--defaults", action="store_true", help="the default mask alone")
     choices = not parser.parse_args().defaults
     table: Table = {}

@@ -7,7 +7,6 @@ synthetic matrices are those of ``exact_recovery``, with and without noise.
 
 from __future__ import annotations
 
-import argparse
 import time
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 import rankwolf as rw
 from benchmarks import data as real
 from benchmarks.data import Array
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import Results, table
 from benchmarks.quality.exact_recovery import problem
 
@@ -34,7 +34,7 @@ def matrix(name: str, frames: int | None) -> Array:
 
 def main() -> None:
     """Print and save a row for each level."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options_of(__doc__)
     parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA))
     parser.add_argument("--last", type=float, default=1e-7, help="the smallest δ (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=3, help="levels for each power of ten")
@@ -59,7 +59,9 @@ def main() -> None:
         )
         seconds = time.perf_counter() - started
         for point in found.points:
-            row = {key: getattr(point, key) for key in ("delta", "rank", "share", "residual", "passes")}
+            row = {
+                key: getattr(point, key) for key in ("delta", "rank", "share", "relative_residual", "passes")
+            }
             results.add(
                 {"data": name, **row, "relative_gap": point.relative_gap, "status": point.status.name}
             )
@@ -70,7 +72,7 @@ def main() -> None:
                 str(point.passes),
                 str(point.rank),
                 f"{point.share:.1%}",
-                f"{point.residual:.2e}",
+                f"{point.relative_residual:.2e}",
                 f"{point.relative_gap:.1e}",
             ]
             for point in found.points

@@ -11,7 +11,6 @@ and the arguments of its tasks.
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from pathlib import Path
@@ -23,6 +22,7 @@ from distributed import Client, Future, LocalCluster
 
 import rankwolf as rw
 from benchmarks.faults.dask_killed import matrix
+from benchmarks.harness.options import options_of
 
 # Tasks for each worker, to see what one more costs.
 MANY = 32
@@ -134,7 +134,7 @@ def print_table(results: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options_of(__doc__)
     parser.add_argument("--rows", type=int, default=40_000)
     parser.add_argument("--columns", type=int, default=800)
     parser.add_argument("--iterations", type=int, default=12)

@@ -27,6 +27,7 @@ import numpy as np
 
 import rankwolf as rw
 from benchmarks.harness.machine import PeakMemory
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import Results
 from rankwolf.data import InMemory, OnDisk, Source
 
@@ -181,7 +182,7 @@ def report(answer: dict[str, Any], size: float, disk: float, processors: dict[st
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options_of(__doc__)
     parser.add_argument("--gigabytes", type=float, default=32.0)
     parser.add_argument("--max-memory", default="2GB")
     parser.add_argument("--place", type=Path, help="where the store goes; default: TMPDIR")

@@ -7,7 +7,6 @@ decomposes them to a certified gap, and prints time, peak memory and the error o
 
 from __future__ import annotations
 
-import argparse
 import resource
 import time
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import numpy as np
 import scipy.sparse
 
 import rankwolf as rw
+from benchmarks.harness.options import options_of
 
 RANK, SIGMA, OUTLIERS = 3, 0.3, 0.05
 
@@ -100,7 +100,7 @@ def against_dense(m: int = 600, n: int = 400, count: int = 60_000) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options_of(__doc__)
     parser.add_argument("--quick", action="store_true", help="a hundredth of the size")
     parser.add_argument("--threads", type=int)
     arguments = parser.parse_args()

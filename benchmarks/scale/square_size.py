@@ -11,7 +11,6 @@ frames of each version.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 
@@ -20,6 +19,7 @@ import numpy as np
 import rankwolf as rw
 from benchmarks import data as real
 from benchmarks.data import Array
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import Results
 from rankwolf.ground.machine import peak_memory
 
@@ -60,7 +60,7 @@ def assembled(share: float) -> Array:
 
 def main() -> None:
     """Assemble, solve, print and save."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options_of(__doc__)
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--delta", type=float, default=1e-3)
     parser.add_argument("--tol", type=float, default=1e-3)

@@ -8,7 +8,6 @@ start to its end. Python's bytecode is there, as pip leaves it. ``python -m benc
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import time
 from pathlib import Path
 from statistics import median
 
+from benchmarks.harness.options import options_of
 from benchmarks.speed.old_new import BEFORE, ROOT, checked_out
 
 FIRST = """
@@ -45,7 +45,7 @@ def seconds(source: Path, words: list[str], cache: str) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options_of(__doc__)
     parser.add_argument("--commit", default=BEFORE)
     parser.add_argument("--times", type=int, default=7)
     options = parser.parse_args()

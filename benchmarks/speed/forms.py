@@ -6,13 +6,13 @@ penalised run itself. All to a certified relative gap of 1e-3, each of its own o
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 
 import numpy as np
 
 import rankwolf as rw
 from benchmarks import data
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import table
 
 SHARES = (1.0, 0.9, 0.5)
@@ -27,7 +27,7 @@ def norms(fit: rw.Decomposition) -> tuple[float, float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options_of(__doc__)
     parser.add_argument("--data", nargs="+", choices=list(EXACT), default=list(EXACT))
     rows = []
     for name in parser.parse_args(arguments).data:

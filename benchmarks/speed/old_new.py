@@ -13,7 +13,6 @@ a pass, as the earlier one had: then both do the same, but for the limit of mome
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -28,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks import data
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import Results, Row, table
 
 NAME = "old_new"
@@ -210,7 +210,7 @@ def report(rows: Sequence[Row]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options_of(__doc__)
     parser.add_argument("--commit", default=BEFORE)
     parser.add_argument("--data", nargs="+", default=["yaleB01", "escalator"], choices=list(data.DELTA))
     parser.add_argument("--only", nargs="+", default=list(CASES), choices=list(CASES))

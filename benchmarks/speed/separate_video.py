@@ -10,7 +10,6 @@ and by this one, in turn, twice each.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.data import folder
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import Results
 from rankwolf.video.picture_writers import Shape, VideoSink
 from rankwolf.video.scene import Scene
@@ -122,7 +122,7 @@ EXPERIMENTS: dict[str, Experiment] = {"vtest": vtest, "model": model, "long": lo
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options_of(__doc__)
     parser.add_argument(
         "what", nargs="*", metavar="vtest, model, long or before", default=["vtest", "model", "long"]
     )

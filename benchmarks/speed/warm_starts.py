@@ -7,7 +7,6 @@ those of decompose at each δ on the same kind of data, to the gap 1e-3 that it 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 import rankwolf as rw
 from benchmarks import data as real
 from benchmarks.data import Array
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import Results, table
 
 
@@ -75,7 +75,7 @@ def searches(threads: int) -> list[list[str]]:
 
 def main() -> None:
     """Print and save the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options_of(__doc__)
     parser.add_argument("--only", nargs="+", choices=("starts", "paths", "searches"))
     parser.add_argument("--frames", type=int, default=1000)
     parser.add_argument("--more", type=int, default=1100)
