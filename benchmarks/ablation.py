@@ -121,6 +121,10 @@ PURSUITS = {
     )
 }  # fmt: skip
 
+# Seeds of random radii. Of 100 to 179, 156 and 164 are those where it matters that prices take shorter steps after a
+# while.
+RANDOM = (100, 120, 156, 164)
+
 
 @dataclass(frozen=True)
 class Case:
@@ -163,10 +167,23 @@ def without_noise(column: str) -> Case:
 
 @lru_cache(maxsize=1)
 def with_radii(column: str) -> Case:
-    """A recorded matrix, and a share of the norms at the optimum of the paper's weights."""
+    """A matrix, and shares of the norms that the optimum of some weights has: of both the same, or at random."""
     name, _, share = column.partition(" ")
+    if name == "random":
+        return _unequal(int(share))
     X, optimum = _norms(name)
     return Case(X, {"radii": tuple(float(share) * norm for norm in optimum)})
+
+
+def _unequal(seed: int) -> Case:
+    """Small and random: radii of 0.1 to 1.4 times the norms of an optimum, each drawn by itself."""
+    rng = np.random.default_rng(seed)
+    m, n, rank = int(rng.integers(20, 120)), int(rng.integers(15, 60)), int(rng.integers(1, 6))
+    X = rng.standard_normal((m, rank)) @ rng.standard_normal((rank, n)) + 0.1 * rng.standard_normal((m, n))
+    wrong = rng.random((m, n)) < rng.choice([0.05, 0.2])
+    X[wrong] += rng.choice([-8.0, 8.0], int(wrong.sum()))
+    fit = rw.decompose(X, delta=0.03, tol=1e-5, rng=0)
+    return Case(X, {"radii": tuple(np.array(norms(fit)) * 10.0 ** rng.uniform(-1.0, 0.15, 2))})
 
 
 @lru_cache(maxsize=1)
@@ -194,8 +211,9 @@ QUESTIONS = {
         OF_PURSUIT,
     ),
     "radii": Question(
-        "Radii: a matrix, and the share of the norms that the optimum of the paper's weights has.",
-        [f"{name} {share:g}" for name in EXACT for share in SHARES],
+        "Radii: a matrix, and the share of the norms that the optimum of the paper's weights has; `random`: small "
+        "matrices with radii that are drawn at random, and the seed.",
+        [f"{name} {share:g}" for name in EXACT for share in SHARES] + [f"random {seed}" for seed in RANDOM],
         with_radii,
         OF_RADII,
     ),

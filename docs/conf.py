@@ -18,8 +18,6 @@ project = "Rankwolf"
 author = "The Rankwolf developers"
 copyright = "2026, the Rankwolf developers"
 version = release = rankwolf.__version__
-# Users write rw.callbacks; the reference is to say so too, whichever room the module lives in.
-sys.modules["rankwolf.callbacks"] = rankwolf.callbacks
 
 extensions = [
     "myst_parser",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from dataclasses import replace
 from math import nan
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 import rankwolf as rw
+import rankwolf.run.callbacks
 from rankwolf.run.callbacks import LogTable, ProgressBar, combine, describe
 
 RECORD = rw.Record(
@@ -140,3 +143,30 @@ def test_the_speed_of_reading_is_shown_for_data_on_disk():
 
     assert "MB/s" not in describe(RECORD)
     assert "250 MB/s" in describe(replace(RECORD, bytes_read=500_000_000, seconds=2.0))
+
+
+def test_a_progress_bar_without_rich_names_the_remedy(monkeypatch):
+    for name in ("rich", "rich.progress"):
+        monkeypatch.setitem(sys.modules, name, None)
+    words = r"This needs the package 'rich'\. Install it with: pip install 'rankwolf\[report\]'"
+    with pytest.raises(ModuleNotFoundError, match=words), ProgressBar():
+        pass
+
+
+def test_the_name_that_users_know_is_a_module_and_shows_callbacks_only():
+    code = (
+        "import sys\n"
+        "from rankwolf.callbacks import WithIterate\n"
+        "import rankwolf\n"
+        "assert rankwolf.callbacks.WithIterate is WithIterate\n"
+        "assert sys.modules['rankwolf.callbacks'] is rankwolf.callbacks\n"
+        "assert 'numpy' not in sys.modules\n"
+        "print(*dir(rankwolf.callbacks))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.split() == ["LogTable", "ProgressBar", "WithIterate", "combine", "describe"], (
+        done.stderr
+    )
+    assert dir(rankwolf.run.callbacks) == done.stdout.split()

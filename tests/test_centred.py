@@ -226,7 +226,9 @@ def test_a_task_that_sees_all_sees_what_is_out_of_scale_through_other_units(tmp_
     source = open_source(zarr.create_array(str(tmp_path / "x.zarr"), data=X, chunks=(50, 30)))
     source.set_bound(10.0)
     changed = Centred(source, np.ones(30))
-    largest = {task: np.vstack(changed.run(task(), changed.row_numbers()).tiles).max() for task in (Stack, SeesAll)}
+    largest = {
+        task: np.vstack(changed.run(task(), changed.row_numbers()).tiles).max() for task in (Stack, SeesAll)
+    }
     assert largest == {Stack: 9.0, SeesAll: 1e9 - 1.0}
 
 
@@ -238,3 +240,16 @@ def test_numbers_in_other_units_are_those_of_the_tiles_beneath(wrap):
         changed = wrap(source, np.ones(30))
         assert source.stored == np.uint8
         assert changed.stored == changed.dtype == np.float32
+
+
+def test_what_only_some_sources_have_is_asked_of_the_source(source, place):
+    sparse, block, turned = place == "sparse", source.densest(6), source.by_columns()
+    assert (block is not None, turned is not None) == (sparse, sparse)
+    assert source.maps_lazily == (place == "dask")
+    assert not source.implicit_zeros
+    if sparse:
+        assert block.shape == (6, 6)
+        assert turned.shape == source.shape[::-1]
+    if not source.maps_lazily:
+        with pytest.raises(NotImplementedError, match="no lazy arrays"):
+            source.map_lazily(np.abs, np.zeros((source.shape[0], 0)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from test_sensing import complex_matrix
@@ -91,8 +93,16 @@ class TestShapesThatPeopleHave:
     @pytest.mark.parametrize(("units", "one"), [("cycles", 1.0), ("radians", 2.0 * np.pi)])
     def test_positions_in_other_units_are_refused_with_the_limit(self, units, one):
         pytest.importorskip("finufft")
-        with pytest.raises(ValueError, match=rf"within one period of the origin, from -{one:.3g} to {one:.3g}"):
+        with pytest.raises(
+            ValueError, match=rf"within one period of the origin, from -{one:.3g} to {one:.3g}"
+        ):
             sensing.NonCartesian(np.full((2, 5, 2), 1.2 * one), (4, 4), units=units)
+
+    def test_without_finufft_the_remedy_is_named(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "finufft", None)
+        words = r"This needs the package 'finufft'\. Install it with: pip install 'rankwolf\[mri\]'"
+        with pytest.raises(ModuleNotFoundError, match=words):
+            sensing.NonCartesian(np.zeros((2, 5, 2)), (4, 4), units="cycles")
 
     def test_a_radial_series_is_recovered(self):
         pytest.importorskip("finufft")

@@ -255,7 +255,7 @@ def test_columns_are_chosen():
             rw.decompose(table, columns=columns)
     with pytest.raises(ValueError, match="without names of columns"):
         rw.decompose(numbers(), columns="numeric")
-    with pytest.raises(ValueError, match="names that are given once each. Got the name 'a' twice"):
+    with pytest.raises(ValueError, match=r"given once each\. Got the name 'a' twice"):
         rw.decompose(table, columns=["a", "b", "a"])
     twice = pd.concat([table, table[["a"]]], axis=1)  # two columns of one name
     assert rw.decompose(twice, rng=0).low_rank.to_frame().columns.tolist() == [*NAMES, "a"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -36,14 +37,14 @@ def test_points_agree_with_decompose_at_the_same_delta(found):
         assert point.relative_gap <= 1e-2
         residual = np.linalg.norm(mixture() - np.asarray(alone.low_rank) - np.asarray(alone.sparse))
         assert alone.residual == pytest.approx(residual)
-        assert point.residual * np.linalg.norm(mixture()) == pytest.approx(residual, rel=0.05)
+        assert point.relative_residual * np.linalg.norm(mixture()) == pytest.approx(residual, rel=0.05)
 
 
 def test_rank_comes_from_below_and_the_plateau_is_the_truth(found):
     assert np.all(np.diff(found.deltas) < 0)
     assert np.all(np.diff(found.ranks) >= 0)
     assert np.count_nonzero(found.ranks == 3) >= 4
-    assert np.all(np.diff([point.residual for point in found.points]) < 0)
+    assert np.all(np.diff([point.relative_residual for point in found.points]) < 0)
     assert found.passes == sum(point.passes for point in found.points)
 
 
@@ -76,6 +77,16 @@ def test_shows_itself(found):
     frame = pytest.importorskip("pandas") and found.to_frame()
     assert frame["rank"].tolist() == found.ranks.tolist()
     assert frame.index.tolist() == found.deltas.tolist()
+    assert frame["share"].tolist() == [point.share for point in found.points]
+
+
+def test_every_number_of_a_point_is_in_the_frame_and_in_json(found):
+    names = {field.name for field in dataclasses.fields(rw.PathPoint)} - {"start"}
+    assert set(found.to_frame().reset_index().columns) == names
+    said = json.loads(json.dumps(found.as_dict()))["points"]
+    assert all(set(point) == names for point in said)
+    assert [point["status"] for point in said] == [point.status.name for point in found.points]
+    assert [tuple(point["lambdas"]) for point in said] == [point.lambdas for point in found.points]
 
 
 def test_on_every_source(tmp_path):

@@ -384,7 +384,11 @@ class TestErrors:
                 "'start' parameter of recover must be finite matrices",
             ),
             ({"method": "fista", "max_memory": "1GB"}, "'max_memory' parameter of recover must be None for"),
-            ({"method": "fista", "start": (np.zeros((5, 6)), np.zeros((5, 6)))}, "'fista' .* takes no start. These do: 'primal-dual'"),
+            (
+                {"method": "fista", "start": (np.zeros((5, 6)), np.zeros((5, 6)))},
+                "'fista' .* takes no start. These do: 'primal-dual'",
+            ),
+            ({"sensing": None, "method": "fista", "start": (0, 0)}, "takes no start"),
             ({"radii": (1.0, 1.0), "start": (0, 0)}, "'fista' .* takes no start. Leave start out"),
             ({"resume": True}, "'checkpoint' parameter of recover"),
             ({"checkpoint_every": "soon"}, "'checkpoint_every' parameter of recover"),

@@ -158,8 +158,12 @@ def test_weights_from_the_fullest_part():
     assert fit.low_rank.s[2] < 0.02 * fit.low_rank.s[0]
     assert fit.lambdas[1] == pytest.approx(0.6, rel=0.1)
     thin = scipy.sparse.random_array((5000, 3000), density=1e-3, rng=np.random.default_rng(0))
-    with pytest.raises(ValueError, match="too few to measure the noise"):
+    with pytest.raises(
+        ValueError, match=r"'delta' parameter of decompose must be a number.* too few to measure"
+    ):
         noise_weights(SparseObserved(thin, 1), np.random.default_rng(0))
+    with pytest.raises(ValueError, match=r"'deltas' parameter of select_delta must be given.* too few"):
+        rw.select_delta(thin[:1000, :800], rng=0)
 
 
 @pytest.mark.parametrize(

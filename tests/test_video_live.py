@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import json
+import os
 
 import numpy as np
 import pytest
@@ -180,8 +181,11 @@ def test_going_on_keeps_what_was_written(video, tmp_path, capsys):
     assert run(*words, "--quiet") == 0
     assert run(*words, "--quiet") == 2
     assert "--force" in capsys.readouterr().err
+    # A file that is replaced in one step is another file: a second name of the old one keeps its text.
+    os.link(target / "summary.json", tmp_path / "first.json")
     assert run(*words, "--go-on", "--json") == 0
     assert json.loads(capsys.readouterr().out)["frames_before"] == 80
+    assert json.loads((tmp_path / "first.json").read_text())["frames_before"] == 0
     assert {"mask.mkv", "mask-2.mkv"} <= names(target)
 
 

@@ -12,6 +12,7 @@ from test_time_limits import Watch
 import rankwolf as rw
 from benchmarks.quality.exact_recovery import problem
 from rankwolf.cli.main import main
+from rankwolf.solvers import SOLVERS, Solver
 
 LAMBDAS = (2.5, 0.2)
 
@@ -118,6 +119,11 @@ def test_complaints():
         solved(data[:100], start=first)
     with pytest.raises(ValueError, match=r"'fista' begins at L = S = 0.* These do: 'hybrid'\."):
         solved(data, start=first, method="fista")
+
+
+def test_a_solver_says_that_it_takes_a_start_where_it_has_code_for_one():
+    for solver in SOLVERS.values():
+        assert solver.takes_start == (solver.init_at is not Solver.init_at), solver.name
 
 
 def test_command_starts_from_a_folder_or_its_file(tmp_path, capsys):

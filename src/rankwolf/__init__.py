@@ -11,7 +11,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers and editors; a test compares these with the table below
-    from rankwolf import problem, sensing, solvers, video
+    from rankwolf import callbacks, problem, sensing, solvers, video
     from rankwolf.api.decompose import decompose
     from rankwolf.api.path import Path, PathPoint, path
     from rankwolf.api.recover import recover
@@ -19,7 +19,6 @@ if TYPE_CHECKING:  # for type checkers and editors; a test compares these with t
     from rankwolf.ground.complaints import RankwolfWarning
     from rankwolf.ground.low_rank import LowRank
     from rankwolf.result import Decomposition, Record, SparsePart, Status, load
-    from rankwolf.run import callbacks
     from rankwolf.tables.robust_pca import RobustPCA
 
 __version__ = "1.0.0rc1"
@@ -35,7 +34,7 @@ _HOMES = {
     "RobustPCA": "rankwolf.tables.robust_pca",
     "SparsePart": "rankwolf.result",
     "Status": "rankwolf.result",
-    "callbacks": "rankwolf.run",
+    "callbacks": "rankwolf",
     "decompose": "rankwolf.api.decompose",
     "load": "rankwolf.result",
     "problem": "rankwolf",

@@ -166,7 +166,7 @@ def _share(cells: Array, threshold: float) -> str:
 
 
 def path(found: Any, ax: Any = None) -> Any:
-    """Rank against δ on the left axis; the residual and the share of S on the right one."""
+    """Rank against δ on the left axis; the relative residual and the share of S on the right one."""
     ax = new_axes() if ax is None else ax
     deltas = found.deltas
     ax.plot(deltas, found.ranks, "o-", color="tab:blue", markersize=4, label="rank of L")
@@ -174,7 +174,7 @@ def path(found: Any, ax: Any = None) -> Any:
     ax.invert_xaxis()
     ax.yaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
     shares = ax.twinx()
-    residuals = [point.residual for point in found.points]
+    residuals = [point.relative_residual for point in found.points]
     in_sparse = [point.share for point in found.points]
     shares.plot(deltas, residuals, ".--", color="tab:gray", label="residual, share of ‖M‖")
     shares.plot(deltas, in_sparse, ".:", color="tab:red", label="entries in S, share")

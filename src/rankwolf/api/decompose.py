@@ -14,6 +14,7 @@ from rankwolf.api.settings import (
     check_one_form,
     check_scale,
     check_settings,
+    check_takes_start,
     choose_solver,
     fixed_problem,
 )
@@ -177,10 +178,11 @@ def decompose(
         n_threads=n_threads,
     )
     # A delta beside lambdas is no error: it is ignored.
-    rule = None if settings.from_noise else settings.delta
-    check_one_form("decompose", problem=problem, radii=radii, noise=noise, delta=rule)
+    given_delta = None if settings.from_noise else settings.delta
+    check_one_form("decompose", problem=problem, radii=radii, noise=noise, delta=given_delta)
     wanted = None if rank is None else check_rank(rank, settings, start=start, checkpoint=checkpoint)
-    share = None if weight is None else _check_weight(weight, settings)
+    weight_of_S = None if weight is None else _check_weight(weight, settings)
+    check_start(start)
     deadline = Deadline(settings.max_seconds)
     check_choice("implicit", implicit, ("missing", "zeros"))
     generator = check_rng(rng)
@@ -188,9 +190,9 @@ def decompose(
     source = open_source(X, observed, settings.threads, implicit, limit, columns=columns)
     form = settings.form if settings.epsilon is None else NoiseBounded
     solver = choose_solver(method, form, source.kind)
-    check_start(start, solver)
-    asked = {**settings.asked, "weight": share}
-    kept = check_checkpoint(checkpoint, checkpoint_every, resume, solver, asked)
+    check_takes_start(start, solver, form, source.kind)
+    asked = {**settings.asked, "weight": weight_of_S}
+    kept = check_checkpoint(checkpoint, checkpoint_every, resume, solver, asked, "decompose")
     saved = None if kept is None else kept.saved
     if saved is not None:
         source.take_over(saved.summary)
@@ -202,7 +204,7 @@ def decompose(
     _use_double_where_needed(source, settings.stopping, form)
     chosen = fixed_problem(settings, source, saved)
     if chosen is None:
-        chosen = _choose_problem(settings, share, source, runner)
+        chosen = _choose_problem(settings, weight_of_S, source, runner)
     check_scale(chosen, saved, source.summary.norm)
     begin = None if start is None or saved is not None else make_start(start, source, chosen, runner)
     return watch.end(runner.solve(chosen, source, begin, kept))
@@ -214,10 +216,10 @@ decompose_quietly = quietly(decompose)
 
 def _check_weight(weight: Any, settings: Settings) -> float:
     """``weight`` as a number: λ of min ‖L‖_* + λ‖S‖₁. A ValueError without ``noise``, which defines that problem."""
-    share = check_number("weight", weight)
+    number = check_number("weight", weight)
     if settings.epsilon is None:
         raise bad("weight", "given with noise", repr(weight), remedy="Weights of both parts are lambdas=.")
-    return share
+    return number
 
 
 def _use_double_where_needed(source: Source, stopping: Stopping, form: type[Problem]) -> None:
@@ -226,10 +228,10 @@ def _use_double_where_needed(source: Source, stopping: Stopping, form: type[Prob
         source.use_type(np.dtype(np.float64))
 
 
-def _choose_problem(settings: Settings, weight: float | None, source: Source, runner: Runner) -> Problem:
+def _choose_problem(settings: Settings, weight_of_S: float | None, source: Source, runner: Runner) -> Problem:
     """The problem whose numbers follow from the data: from ε, from the noise, or from δ by the paper's rule."""
     if settings.epsilon is not None:
-        return NoiseBounded(weight or 1.0 / max(source.shape) ** 0.5, settings.epsilon)
+        return NoiseBounded(weight_of_S or 1.0 / max(source.shape) ** 0.5, settings.epsilon)
     if settings.from_noise:
         return Penalized(*noise_weights(source, runner.rng, runner.deadline))
     return Penalized(*paper_weights(source, settings.delta))

@@ -16,7 +16,7 @@ from rankwolf.weights.noise import LIMIT_IN_SIGMAS
 from rankwolf.weights.paper import paper_weights
 
 # σ is at least this share of the root mean square of b: without noise the weights would be zero, and define no problem.
-LEAST_NOISE = 1e-3
+LEAST_NOISE_SHARE = 1e-3
 # σ has settled when a round lowers it by less than this share; the misfit is met when it is within this share of ε.
 SETTLED, MET = 0.03, 0.01
 MOST_ROUNDS = 20
@@ -86,7 +86,7 @@ def weights_by_descent(
     """
     size = data.b.size**0.5
     sigma = float(np.linalg.norm(data.b)) / size
-    least = LEAST_NOISE * sigma
+    least = LEAST_NOISE_SHARE * sigma
     fit: Decomposition | None = None
     unit = weights_for_noise(data, 1.0, rng)
     for _ in range(MOST_ROUNDS):

@@ -25,15 +25,29 @@ from rankwolf.run.loop import Runner
 from rankwolf.solvers import Solver
 from rankwolf.solvers.base import Start
 
-COLUMNS = ("delta", "rank", "residual", "nonzeros", "nuclear_norm", "relative_gap", "passes")
+# The numbers of a point in a table and in JSON.
+COLUMNS = (
+    "delta",
+    "lambdas",
+    "rank",
+    "relative_residual",
+    "nonzeros",
+    "share",
+    "nuclear_norm",
+    "objective",
+    "relative_gap",
+    "status",
+    "passes",
+)
 
 
 @dataclass(frozen=True)
 class PathPoint:
     """The solution at one δ in numbers: the sizes of L and S, and the certified distance to the optimum.
 
-    ``residual`` is ‖P_Ω(L + S − M)‖_F/‖P_Ω M‖_F, ``share`` the share of the observed entries that is in S, ``passes``
-    the passes over the data that this point took. ``start`` holds V of L = U Vᵀ, for a run that goes on from here.
+    ``relative_residual`` is ‖P_Ω(L + S − M)‖_F/‖P_Ω M‖_F, ``share`` the share of the observed entries that is in S,
+    ``passes`` the passes over the data that this point took. ``start`` holds V of L = U Vᵀ, for a run that goes on from
+    here.
 
     >>> import numpy as np, rankwolf as rw
     >>> point = rw.path(np.outer(np.arange(1.0, 41.0), np.ones(35)), deltas=[0.1], rng=0).points[0]
@@ -44,7 +58,7 @@ class PathPoint:
     delta: float
     lambdas: tuple[float, float]
     rank: int
-    residual: float
+    relative_residual: float
     nonzeros: int
     share: float
     nuclear_norm: float
@@ -53,6 +67,10 @@ class PathPoint:
     status: Status
     passes: int
     start: Start = field(repr=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The numbers of the point by name, the status as its name; all but ``start``."""
+        return {name: getattr(self, name) for name in COLUMNS} | {"status": self.status.name}
 
 
 @dataclass(frozen=True)
@@ -112,12 +130,12 @@ class Path:
             raise ModuleNotFoundError(
                 "A frame needs pandas. Install it with: pip install 'rankwolf[io]'", name="pandas"
             ) from error
-        rows = [{name: getattr(point, name) for name in COLUMNS} for point in self.points]
+        rows = [point.as_dict() for point in self.points]
         return pd.DataFrame(rows, columns=list(COLUMNS)).set_index("delta")
 
     def as_dict(self) -> dict[str, Any]:
-        """``{"points": [...]}`` with the numbers of each point by name, as JSON knows them."""
-        return {"points": [{name: getattr(point, name) for name in COLUMNS} for point in self.points]}
+        """``{"points": [...]}`` with the numbers of each point by name (:meth:`PathPoint.as_dict`), for JSON."""
+        return {"points": [point.as_dict() for point in self.points]}
 
     def __repr__(self) -> str:
         m, n = self.source.user_shape
@@ -143,7 +161,7 @@ def _cells(point: PathPoint) -> tuple[str, ...]:
     return (
         f"{point.delta:>8.3g}",
         f"{point.rank:>6}",
-        f"{point.residual:>8.2%}",
+        f"{point.relative_residual:>8.2%}",
         f"{point.share:>7.1%}",
         f"{point.nuclear_norm:>11.5g}",
         f"{point.relative_gap:>7.1e}",
@@ -232,7 +250,7 @@ def path(
         grid = default_grid(source, generator, runner.deadline)
     most = _default_rank(source.shape) if most is None else most
     points: list[PathPoint] = []
-    for delta, fit, start in walk(source, grid, runner):
+    for delta, fit, start in walk(source, grid, runner, "path"):
         done = sum(point.passes for point in points)
         points.append(_point(delta, fit, source, start, fit.passes - done))
         if fit.low_rank.rank > most:
@@ -258,7 +276,7 @@ def _point(delta: float, fit: Decomposition, source: Source, start: Start, passe
         delta=delta,
         lambdas=fit.lambdas,
         rank=fit.low_rank.rank,
-        residual=fit.residual / summary.norm if summary.norm > 0.0 else 0.0,
+        relative_residual=fit.residual / summary.norm if summary.norm > 0.0 else 0.0,
         nonzeros=fit.sparse.nonzeros,
         share=fit.sparse.nonzeros / summary.observed,
         nuclear_norm=fit.low_rank.nuclear_norm,

@@ -87,7 +87,7 @@ def _convex_fit(source: Source, rank: int, runner: Runner, levels: int) -> Decom
         problem = Penalized(*noise_weights(source, runner.rng, runner.deadline))
     except ValueError:  # a sparse matrix with few entries
         deltas = FIRST_DELTA / GRID_FACTOR ** np.arange(levels)
-        for _, fit, _ in walk(source, deltas, runner):
+        for _, fit, _ in walk(source, deltas, runner, "decompose"):
             if fit.low_rank.rank >= rank or fit.status is Status.CALLBACK:
                 break
         return fit

@@ -20,6 +20,7 @@ from rankwolf.api.settings import (
     check_checkpoint,
     check_scale,
     check_settings,
+    check_takes_start,
     choose_solver,
     fixed_problem,
 )
@@ -166,8 +167,9 @@ def recover(
         n_threads=n_threads,
     )
     deadline = Deadline(settings.max_seconds)
-    operator = as_sensing(sensing, shape)
     solver = choose_solver(method, settings.form, "measurements", "recover")
+    check_takes_start(start, solver, settings.form, "measurements")
+    operator = as_sensing(sensing, shape)
     series = operator.sparsifies and settings.given is None
     to_the_end_of_path = _ends_with_path(solver, stop, tol, start, series)
     if to_the_end_of_path and not isinstance(method, Solver):
@@ -178,12 +180,12 @@ def recover(
             check_number(name, value, where="recover")
     generator = check_rng(rng, "recover")
     limit = None if max_memory is None else check_size("max_memory", max_memory, "recover")
-    if limit is not None and not isinstance(solver, PrimalDual):
+    if limit is not None and not solver.limits_memory:
         raise bad(
             "max_memory", "None for this method", repr(max_memory), "recover", "'primal-dual' takes one."
         )
     asked = {**settings.asked, "path": to_the_end_of_path}
-    kept = check_checkpoint(checkpoint, checkpoint_every, resume, solver, asked)
+    kept = check_checkpoint(checkpoint, checkpoint_every, resume, solver, asked, "recover")
     data = Measurements(b, operator, norm, settings.threads, dtype, limit)
     begin = None if start is None else _check_start(start, data)
     saved = None if kept is None else kept.saved
@@ -201,9 +203,9 @@ def recover(
 def _ends_with_path(solver: Solver[Any, Any], stop: str, tol: Any, start: Any, rule_for_series: bool) -> bool:
     """Whether the run ends with the path: ``stop`` is "path", or is "auto" and means it.
 
-    A ValueError for ``stop="path"`` with another solver than primal-dual, or beside ``tol`` or ``start``.
+    A ValueError for ``stop="path"`` with a solver that has none, or beside ``tol`` or ``start``.
     """
-    if not isinstance(solver, PrimalDual):
+    if not solver.has_path:
         if stop == "path":
             rule = "'gap' or 'paper' for this method"
             raise bad("stop", rule, repr(stop), "recover", "'primal-dual' has a path.")

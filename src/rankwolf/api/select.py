@@ -13,7 +13,15 @@ from rankwolf.api.settings import choose_solver
 from rankwolf.api.walk import noise_delta, walk
 from rankwolf.data.open import check_source, open_source
 from rankwolf.ground.arrays import Array
-from rankwolf.ground.complaints import bad, check_choice, check_count, check_number, check_rng, check_threads
+from rankwolf.ground.complaints import (
+    BadParameterError,
+    bad,
+    check_choice,
+    check_count,
+    check_number,
+    check_rng,
+    check_threads,
+)
 from rankwolf.ground.deadline import Deadline
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.plots import new_axes
@@ -143,7 +151,7 @@ def select_delta(
     check_choice("implicit", implicit, ("missing", "zeros"), "select_delta")
     generator = check_rng(rng, "select_delta")
     threads = check_threads(n_threads, "select_delta")
-    rule = Stopping(
+    stopping = Stopping(
         tol=check_number("tol", tol, where="select_delta"),
         max_iter=check_count("max_iter", max_iter, "select_delta"),
     )
@@ -151,7 +159,11 @@ def select_delta(
     source = open_source(X, observed, threads, implicit, where="select_delta", columns=columns)
     check_source(source, "select_delta")
     if grid is None:
-        middle = noise_delta(source, generator)
+        try:
+            middle = noise_delta(source, generator)
+        except BadParameterError:
+            remedy = "Even its fullest rows and columns hold too few entries to measure the noise."
+            raise bad("deltas", "given for this matrix", "None", "select_delta", remedy) from None
         grid = np.geomspace(middle * GRID_REACH, middle / GRID_REACH, GRID_STEPS)
     data = source.read_user_rows(0, source.user_shape[0])
     seen = ~np.isnan(data)
@@ -164,8 +176,8 @@ def select_delta(
         part = check_source(open_source(data, shown, threads, where="select_delta"), "select_delta")
         solver = choose_solver(method, Penalized, part.kind, "select_delta")
         seed = np.random.default_rng(int(generator.integers(2**31)))
-        runner = Runner(solver, rule, seed, Deadline(None))
-        for i, (_, fit, _) in enumerate(walk(part, grid, runner)):
+        runner = Runner(solver, stopping, seed, Deadline(None))
+        for i, (_, fit, _) in enumerate(walk(part, grid, runner, "select_delta")):
             misses = data[places] - entries(fit.low_rank, *places)
             errors[i, fold] = float(np.mean(np.abs(misses), dtype=np.float64))
             ranks[i] += fit.low_rank.rank / folds

@@ -27,7 +27,7 @@ from rankwolf.weights.paper import PAPER_DELTA
 
 # What each argument says about the problem, as the end of a sentence for errors.
 MEANINGS = {
-    "problem": "is a form of its own",
+    "problem": "states the whole problem, with its numbers",
     "lambdas": "are the weights of ‖L‖_* and ‖S‖₁ beside the misfit",
     "radii": "bound ‖L‖_* and ‖S‖₁, and the misfit is as small as they allow",
     "noise": "bounds the misfit, and the norms are as small as it allows",
@@ -40,29 +40,35 @@ KINDS = {
     "sparse entries": "a sparse matrix of observed entries",
     "measurements": "measurements",
 }
+# What to give instead of a form of the problem that no solver takes on a kind of data.
+INSTEAD = {
+    "entries": "Give weights",
+    "sparse entries": "Give weights, or implicit='zeros'",
+    "measurements": "Give weights or radii",
+}
 
 
 def check_checkpoint(
-    path: Any, every: Any, resume: bool, solver: Solver[Any, Any], weights: dict[str, Any]
+    path: Any, every: Any, resume: bool, solver: Solver[Any, Any], asked: dict[str, Any], where: str
 ) -> Checkpoint | None:
     """The checkpoint at ``path``, with the run that it already holds; None without a path.
 
-    ``weights`` is what defines the problem (``Settings.asked``). A ValueError where a run is there and ``resume`` is
-    False, or where that run has another method or problem.
+    ``asked`` is what defines the problem (``Settings.asked``). A ValueError where a run is there and ``resume`` is
+    False, or where that run has another method or problem; it names the function ``where``.
     """
-    passes, seconds = check_interval("checkpoint_every", every)
+    passes, seconds = check_interval("checkpoint_every", every, where)
     if path is None:
         if resume:
-            raise bad("checkpoint", "a path when resume is given", "None")
+            raise bad("checkpoint", "a path when resume is given", "None", where)
         return None
     if not solver.states:
         raise ValueError(f"The method {solver.name!r} keeps no checkpoints.")
     if not isinstance(path, str | os.PathLike):
-        raise bad("checkpoint", "a path", repr(path))
+        raise bad("checkpoint", "a path", repr(path), where)
     place = Path(path)
     if not place.parent.is_dir():
-        raise bad("checkpoint", "in a folder that exists", repr(os.fspath(path)))
-    settings = {"method": solver.name, **vars(solver), **weights}
+        raise bad("checkpoint", "in a folder that exists", repr(os.fspath(path)), where)
+    settings = {"method": solver.name, **vars(solver), **asked}
     saved = None
     if place.exists():
         if not resume:
@@ -189,16 +195,10 @@ def choose_solver(
 
     A ValueError names those that do, if it does not. "auto" is the first solver in the registry that does.
     """
-    fitting = [
-        name
-        for name, solver in SOLVERS.items()
-        if issubclass(problem, solver.solves) and kind in solver.takes
-    ]
+    fitting = fitting_solvers(problem, kind)
     given = "weights (lambdas or delta)" if problem is Penalized else f"{problem.parameter}"
     if not fitting:
-        raise ValueError(
-            f"The problem given by {given} has no solver for {KINDS[kind]}. Give weights, or implicit='zeros'."
-        )
+        raise ValueError(f"The problem given by {given} has no solver for {KINDS[kind]}. {INSTEAD[kind]}.")
     if isinstance(method, Solver):
         solver = method
     elif not isinstance(method, str):
@@ -221,6 +221,24 @@ def choose_solver(
             f"These do: {', '.join(map(repr, fitting))}."
         )
     return solver
+
+
+def fitting_solvers(problem: type[Problem], kind: str) -> list[str]:
+    """The names of the solvers that solve this form of the problem on this ``kind`` of data."""
+    return [
+        name
+        for name, solver in SOLVERS.items()
+        if issubclass(problem, solver.solves) and kind in solver.takes
+    ]
+
+
+def check_takes_start(start: Any, solver: Solver[Any, Any], problem: type[Problem], kind: str) -> None:
+    """A ValueError for a ``start`` with a solver that can only begin at L = S = 0; it names those that take one."""
+    if start is None or solver.takes_start:
+        return
+    able = [name for name in fitting_solvers(problem, kind) if SOLVERS[name].takes_start]
+    remedy = f"These do: {', '.join(map(repr, able))}." if able else "Leave start out."
+    raise ValueError(f"The method {solver.name!r} begins at L = S = 0 and takes no start. {remedy}")
 
 
 def fixed_problem(settings: Settings, data: Data, saved: Saved | None) -> Problem | None:

@@ -38,18 +38,21 @@ def noise_delta(source: Source, rng: np.random.Generator, deadline: Deadline | N
     return float(((wanted[0] / unit[0]) * (wanted[1] / unit[1])) ** 0.5)
 
 
-def walk(source: Source, deltas: Array, runner: Runner) -> Iterator[tuple[float, Decomposition, Start]]:
+def walk(
+    source: Source, deltas: Array, runner: Runner, where: str
+) -> Iterator[tuple[float, Decomposition, Start]]:
     """Yields (δ, fit, the start of the next run) along falling ``deltas``.
 
     Each run starts from the solution before it, if the solver takes a start. ``fit.passes`` counts the passes of the
-    whole walk so far. The walk ends early when the time is up, but not before its first fit.
+    whole walk so far. The walk ends early when the time is up, but not before its first fit. Errors name the function
+    ``where``.
     """
     start, fit = None, None
     for delta in deltas.tolist():
         if fit is not None and runner.deadline.passed:
             return
         problem = Penalized(*paper_weights(source, delta))
-        problem.check_scale(source.summary.norm, where="path")
+        problem.check_scale(source.summary.norm, where=where)
         fit = runner.solve(problem, source, start)
         found = make_start(fit, source, problem, runner)
         start = found if runner.solver.takes_start and fit.low_rank.rank else None

@@ -7,22 +7,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from rankwolf.api.settings import choose_solver
 from rankwolf.data import Source
 from rankwolf.data.open import open_source
 from rankwolf.data.source import BLOCK_ENTRIES
-from rankwolf.data.tiles import is_sparse
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.passes.coefficients import fit_rows
 from rankwolf.problem import Penalized, Problem
 from rankwolf.result import Decomposition
+from rankwolf.result.residual import observed_entries, residual
 from rankwolf.run.loop import Runner
 from rankwolf.run.progress import Stopping
-from rankwolf.solvers import SOLVERS, Solver
 from rankwolf.solvers.base import Start
 from rankwolf.weights.noise import LIMIT_IN_SIGMAS, spread
 
@@ -31,17 +29,10 @@ from rankwolf.weights.noise import LIMIT_IN_SIGMAS, spread
 NEW_ROWS_TOL = 1e-2
 
 
-def check_start(start: Any, solver: Solver[Any, Any]) -> None:
-    """Refuse a ``start`` that is no result, and a solver that can only begin at L = 0, before the data is looked at."""
-    if start is None:
-        return
-    if not isinstance(start, Decomposition | LowRank | Start):
+def check_start(start: Any) -> None:
+    """Refuse a ``start`` that is no result, before the data is looked at."""
+    if start is not None and not isinstance(start, Decomposition | LowRank | Start):
         raise bad("start", "a result of decompose, or its low_rank", type(start).__name__)
-    if not solver.takes_start:
-        able = ", ".join(repr(name) for name, kind in SOLVERS.items() if kind().takes_start)
-        raise ValueError(
-            f"The method {solver.name!r} begins at L = S = 0 and takes no start. These do: {able}."
-        )
 
 
 def make_start(start: Any, source: Source, problem: Problem, runner: Runner) -> Start:
@@ -105,7 +96,7 @@ class _Grown:
             return
         lambda_L, lambda_S = self.weights.pair
         fitted = fit_rows(rows, self.right, lambda_L, lambda_S, tol=NEW_ROWS_TOL)
-        rest = open_source(_misses(rows, fitted, self.right), None, n_threads)
+        rest = open_source(residual(rows, fitted, self.right), None, n_threads)
         known = self.left.shape[0]
         self.left = np.vstack([self.left, fitted])
         if rest.summary.observed == 0 or rest.summary.norm <= lambda_L or runner.deadline.passed:
@@ -124,22 +115,7 @@ class _Grown:
         They are clipped at 2σ, σ the spread of the residuals of the first fit.
         """
         left = fit_rows(rows, self.right, 0.0, np.inf, tol=NEW_ROWS_TOL)
-        limit = LIMIT_IN_SIGMAS * spread(_entries(_misses(rows, left, self.right)))
+        limit = LIMIT_IN_SIGMAS * spread(observed_entries(residual(rows, left, self.right)))
         if limit == 0.0:
             return left
         return fit_rows(rows, self.right, 0.0, limit, start=left, tol=NEW_ROWS_TOL)
-
-
-def _misses(rows: Any, left: Array, right: Array) -> Any:
-    """M − L for these rows: dense with NaN, or a CSR array on the stored entries."""
-    if not is_sparse(rows):
-        return rows - left @ right.T
-    entries = rows.tocoo()
-    expected = np.einsum("ij,ij->i", left[entries.row], right[entries.col])
-    return scipy.sparse.csr_array((entries.data - expected, (entries.row, entries.col)), shape=rows.shape)
-
-
-def _entries(misses: Any) -> Array:
-    if is_sparse(misses):
-        return np.asarray(misses.data)
-    return np.asarray(misses[~np.isnan(misses)])

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankwolf.ground.printable import printable
-from rankwolf.ground.whole import flush, replace, workshop
+from rankwolf.ground.result_files import PAGE, SUMMARY
+from rankwolf.ground.whole import flush, replace, whole, workshop
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -70,8 +71,18 @@ def add_solving_options(group: argparse._ArgumentGroup) -> None:
         help="go on from the checkpoint, if there is one, instead of refusing",
     )
     group.add_argument("--max-seconds", type=float, metavar="S", help="stop solving after this time")
+    add_run_options(group)
+
+
+def add_run_options(group: argparse._ArgumentGroup) -> None:
+    """Add ``--threads`` and ``--seed``, for every command that solves."""
     group.add_argument("--threads", type=int, metavar="N", help="default: every core")
-    group.add_argument("--seed", type=int, default=0, help="of everything random (default: %(default)s)")
+    group.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        help="the seed of the random numbers: the same seed gives the same results (default: %(default)s)",
+    )
 
 
 def checkpoint_of(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -167,6 +178,12 @@ def to_json(summary: Mapping[str, Any], indent: int | None = None) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
+    """Write the summary into ``folder``, whole or not at all."""
+    with whole(folder / SUMMARY) as temporary:
+        temporary.write_text(to_json(summary, indent=2) + "\n", encoding="utf-8")
+
+
 def _finite(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _finite(item) for key, item in value.items()}
@@ -194,6 +211,13 @@ def check_target(target: Path, force: bool, source: Path | None = None) -> None:
         )
 
 
+def check_folder(target: Path, force: bool, source: Path | None = None) -> None:
+    """As :func:`check_target`, for results that are a folder: a file in its place is refused even with ``force``."""
+    check_target(target, force, source)
+    if os.path.lexists(target) and not target.is_dir():
+        raise ValueError(f"The output {str(target)!r} is a file. Give the name of a folder.")
+
+
 @contextlib.contextmanager
 def whole_folder(target: Path, *, force: bool) -> Iterator[Path]:
     """A folder under a temporary name beside ``target``, moved into place when the block ends well.
@@ -201,9 +225,7 @@ def whole_folder(target: Path, *, force: bool) -> Iterator[Path]:
     After an error in the block nothing stays behind. With ``force``, the files go into a folder that exists already:
     files of the same names are replaced, others are left alone.
     """
-    check_target(target, force)
-    if os.path.lexists(target) and not target.is_dir():
-        raise ValueError(f"The output {str(target)!r} is a file. Give the name of a folder.")
+    check_folder(target, force)
     with workshop(target) as place:
         made = place / target.name
         made.mkdir()
@@ -236,7 +258,7 @@ def last_words(summary: Mapping[str, Any], target: Path, has_page: bool, speed: 
     return [
         *([summary["status_says"]] if stopped_early else []),
         f"{seconds['total']:.1f} s ({split}){speed}, {memory}.",
-        f"Open {target / 'report.html'}" if has_page else f"The results are in {target}",
+        f"Open {target / PAGE}" if has_page else f"The results are in {target}",
     ]
 
 

@@ -15,7 +15,7 @@ from rankwolf.cli.common import (
     add_output_options,
     add_solving_options,
     add_strict_option,
-    check_target,
+    check_folder,
     checkpoint_of,
     parse_size,
     warn,
@@ -24,7 +24,6 @@ from rankwolf.cli.decompose_results import (
     LOW_RANK,
     OUTLIERS,
     PIPE,
-    RESULT,
     Clock,
     Solved,
     refits,
@@ -33,6 +32,7 @@ from rankwolf.cli.decompose_results import (
     write_pipe,
 )
 from rankwolf.ground.extras import require
+from rankwolf.ground.result_files import PAGE, RESULT
 
 if TYPE_CHECKING:
     from rankwolf.data import Source
@@ -107,7 +107,9 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
     header = group.add_mutually_exclusive_group()
     header.add_argument("--header", action="store_true", help="the first line of a text is a heading")
     header.add_argument(
-        "--no-header", action="store_true", help="it is not (default: it is, if it is not all numbers)"
+        "--no-header",
+        action="store_true",
+        help="the first line is data (default: it is a heading unless all its cells are numbers)",
     )
     group.add_argument(
         "--implicit",
@@ -200,7 +202,7 @@ def _add_writing(parser: argparse.ArgumentParser) -> None:
         choices=(LOW_RANK, OUTLIERS),
         help=f"with -o -: which table is written (default: {LOW_RANK})",
     )
-    group.add_argument("--report", action="store_true", help="make report.html, a page to look at")
+    group.add_argument("--report", action="store_true", help=f"make {PAGE}, a page to look at")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -259,9 +261,7 @@ def check_output(arguments: argparse.Namespace) -> None:
         return
     if arguments.part is not None:
         raise ValueError("--part says which table goes to standard output. Give -o - with it.")
-    check_target(target, arguments.force, _path(arguments.input))
-    if target.exists() and not target.is_dir():
-        raise ValueError(f"The output {str(target)!r} is a file. Give the name of a folder.")
+    check_folder(target, arguments.force, path_of(arguments.input))
 
 
 def kind_of_parts(arguments: argparse.Namespace, matrix: LabelledMatrix) -> str:
@@ -279,7 +279,7 @@ def kind_of_parts(arguments: argparse.Namespace, matrix: LabelledMatrix) -> str:
     return kind
 
 
-def _path(address: str) -> Path:
+def path_of(address: str) -> Path:
     """The path in an address ``path::name``; the name is that of an array or a sheet in the file."""
     return Path(address.partition("::")[0])
 

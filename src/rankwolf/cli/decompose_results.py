@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankwolf.cli.bars import Bars
-from rankwolf.cli.common import command_of, last_words, remove, to_json, whole_folder
+from rankwolf.cli.common import command_of, last_words, remove, whole_folder, write_summary
 from rankwolf.ground.plural import number_of
+from rankwolf.ground.result_files import PAGE, RESULT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from rankwolf.tables.scaling import Scaling
 
 PIPE = "-"
-LOW_RANK, OUTLIERS, RESULT = "low_rank", "outliers", "result.npz"
+LOW_RANK, OUTLIERS = "low_rank", "outliers"
 # A cell whose text begins with one of these is a formula to a spreadsheet.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -71,13 +72,11 @@ def write_folder(solved: Solved, bars: Bars) -> dict[str, Any]:
         names = write_parts(folder, solved.kind, solved.matrix, solved.parts, solved.scaling, bars)
         solved.clock.lap("write")
         summary = summarize(solved)
-        (folder / "summary.json").write_text(to_json(summary, indent=2) + "\n", encoding="utf-8")
+        write_summary(folder, summary)
         if arguments.report:
-            (folder / "report.html").write_text(
-                page(solved, summary), encoding="utf-8", errors="backslashreplace"
-            )
+            (folder / PAGE).write_text(page(solved, summary), encoding="utf-8", errors="backslashreplace")
     if arguments.force:
-        remove_stale(target, {*names, *(["report.html"] if arguments.report else [])})
+        remove_stale(target, {*names, *([PAGE] if arguments.report else [])})
     return summary
 
 
@@ -134,7 +133,7 @@ def remove_stale(target: Path, written: set[str]) -> None:
     from rankwolf import files
 
     endings = {kind.endings[0] for kind in files.KINDS}
-    known = {f"{name}{ending}" for name in (LOW_RANK, OUTLIERS) for ending in endings} | {"report.html"}
+    known = {f"{name}{ending}" for name in (LOW_RANK, OUTLIERS) for ending in endings} | {PAGE}
     remove(target / name for name in known - written)
 
 

@@ -10,10 +10,11 @@ from rankwolf.cli.common import (
     Output,
     add_force_option,
     add_output_options,
-    to_json,
     whole_folder,
+    write_summary,
 )
 from rankwolf.ground.extras import require
+from rankwolf.ground.result_files import PAGE, RESULT, SUMMARY
 
 if TYPE_CHECKING:
     from rankwolf.result.decomposition import Decomposition, Record
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 # The height of the waves in gray levels. It is above the contrast of the faintest objects, so that no threshold on
 # |frame − background| can tell the two apart.
 WAVES = 25.0
-SCENE, PICTURE, PAGE, RESULT, SUMMARY = "scene.mkv", "demo.png", "report.html", "result.npz", "summary.json"
+SCENE, PICTURE = "scene.mkv", "demo.png"
 
 
 def add_parser(subparsers: Any) -> None:
@@ -42,7 +43,9 @@ def add_parser(subparsers: Any) -> None:
         help="where the scene, the results and the page go (default: %(default)s)",
     )
     parser.add_argument("--frames", type=int, default=300, metavar="N", help="frames (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="another scene (default: %(default)s)")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="each seed renders another scene (default: %(default)s)"
+    )
     add_force_option(parser)
     add_output_options(parser)
 
@@ -87,6 +90,7 @@ def separate_scene(video: Rendered, folder: Path, target: Path, output: Output) 
     """
     from rankwolf.report.video_page import Album, video_page
     from rankwolf.video.outcome import summarize
+    from rankwolf.video.scoring import background_distances, score_frames
     from rankwolf.video.separation import Job, separate
 
     write_scene(video, folder / SCENE)
@@ -101,7 +105,8 @@ def separate_scene(video: Rendered, folder: Path, target: Path, output: Output) 
     fit = outcome.fit
     assert fit is not None
     output.say(f"\n{fit!r}\n")
-    errors, score = compare(video, fit), score_masks(video, masks)
+    errors = background_distances(video, fit.low_rank)
+    score = score_frames(masks, video.masks).as_dict()
     output.say(
         "Root mean square distance from the true background, in gray levels:\n"
         f"  the frames as they are    {errors['frames']:7.2f}\n"
@@ -117,7 +122,7 @@ def separate_scene(video: Rendered, folder: Path, target: Path, output: Output) 
     (folder / PAGE).write_text(page, encoding="utf-8")
     draw(video, fit, masks, folder / PICTURE)
     summary |= {"distance_from_true_background": errors, "mask": score}
-    (folder / SUMMARY).write_text(to_json(summary, indent=2) + "\n", encoding="utf-8")
+    write_summary(folder, summary)
     return summary
 
 
@@ -152,39 +157,13 @@ def write_scene(video: Rendered, path: Path) -> None:
     sink.close()
 
 
-def score_masks(video: Rendered, masks: list[Any]) -> dict[str, float]:
-    """Precision, recall, F-measure and the counts of pixels of ``masks`` against the truth, over all frames."""
-    from rankwolf.video.scoring import Score, score_frame
-
-    return sum(map(score_frame, masks, video.masks), start=Score()).as_dict()
-
-
-def compare(video: Rendered, fit: Decomposition) -> dict[str, float]:
-    """Root mean square distances from the true background in gray levels, of the frames, their median, and L."""
-    import numpy as np
-
-    truth = video.background
-    low_rank = fit.low_rank[:].reshape(truth.shape)
-    hidden = video.masks if video.masks.any() else np.ones_like(video.masks)
-
-    def distance(error: Any) -> float:
-        return float(np.sqrt(np.mean(np.square(error, dtype=np.float64))))
-
-    return {
-        "frames": distance(video.frames - truth),
-        "median": distance(np.median(video.frames, axis=0) - truth),
-        "low_rank": distance(low_rank - truth),
-        "low_rank_behind_objects": distance((low_rank - truth)[hidden]),
-    }
-
-
 def draw(video: Rendered, fit: Decomposition, masks: list[Any], path: Path) -> None:
     """Write a picture of four moments to ``path``, one row each: observed, background L, foreground S, mask."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    from rankwolf.oracles.l1 import soft_threshold
+    from rankwolf.result.residual import thresholded
 
     assert fit.lambdas is not None
 
@@ -194,14 +173,15 @@ def draw(video: Rendered, fit: Decomposition, masks: list[Any], path: Path) -> N
     figure = Figure(figsize=(12.0, 3.0 * height / width * len(moments) + 0.6), layout=layout, dpi=150)
     FigureCanvasAgg(figure)
     axes = figure.subplots(len(moments), 4, squeeze=False)
-    for row, moment in zip(axes, moments, strict=True):
+    # The fit of a video cannot compute S any more, because its store of frames is closed.
+    left, right = fit.low_rank.factors()
+    foreground = thresholded(video.matrix[moments].astype(left.dtype), left[moments], right, fit.lambdas[1])
+    for row, moment, sparse in zip(axes, moments, foreground, strict=True):
         background = fit.low_rank[moment].reshape(height, width)
-        # The fit of a video cannot compute S any more, because its store of frames is closed.
-        foreground = soft_threshold(video.frames[moment] - background, fit.lambdas[1])
         row[0].imshow(video.frames[moment], cmap="gray", vmin=0, vmax=255)
         row[1].imshow(background, cmap="gray", vmin=0, vmax=255)
         # Zero is white: darker than the background is blue, brighter is red.
-        row[2].imshow(foreground, cmap="RdBu_r", vmin=-160, vmax=160)
+        row[2].imshow(sparse.reshape(height, width), cmap="RdBu_r", vmin=-160, vmax=160)
         row[3].imshow(masks[moment], cmap="gray", vmin=0, vmax=1)
         row[0].set_ylabel(f"frame {moment + video.start}", fontsize=10)
         for axis in row:

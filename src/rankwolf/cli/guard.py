@@ -121,7 +121,10 @@ def _crashed(number: signal.Signals, arguments: dict[str, Any]) -> int:
         return complain("interrupted" if code == INTERRUPTED else "terminated", code)
     name = f" over {str(arguments['input'])!r}" if "input" in arguments else ""
     if number is signal.SIGKILL:
-        why = "The process was killed, most likely because the memory was full. Give --max-memory, or close others."
+        why = (
+            "The process was killed, most likely because the memory was full. "
+            "Give --max-memory, or close other programs."
+        )
     else:
         why = f"A library crashed{name} ({number.name}): the file is most likely damaged, or changed while it was read."
     return complain(f"error: {why} Nothing was written.", BAD_INPUT)

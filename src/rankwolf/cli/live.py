@@ -10,8 +10,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankwolf.cli.common import Output, bad_option, check_target, to_json, warn
-from rankwolf.cli.separate_results import BACKGROUND, MASK, STATE, SUMMARY, next_part, remove_stale
+from rankwolf.cli.common import Output, bad_option, check_folder, warn, write_summary
+from rankwolf.cli.separate_results import BACKGROUND, MASK, STATE, next_part, remove_stale
 from rankwolf.ground.plural import number_of
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def run_live(arguments: argparse.Namespace, rule: MaskRule) -> int:
     target: Path = arguments.output
     if not arguments.go_on:
         is_file = arguments.input != STDIN and "://" not in arguments.input
-        check_target(target, arguments.force, arguments.input if is_file else None)
+        check_folder(target, arguments.force, arguments.input if is_file else None)
     separator = separator_of(arguments, rule, target)
     raw = None if arguments.raw is None else RawShape.parse(arguments.raw)
     stream = Stream(str(arguments.input), raw, color_of(arguments), arguments.scale)
@@ -131,7 +131,7 @@ def run_live(arguments: argparse.Namespace, rule: MaskRule) -> int:
         "moving_share": writer.moving / max(1, done),
         "output": str(target),
     }
-    (target / SUMMARY).write_text(to_json(summary, indent=2) + "\n", encoding="utf-8")
+    write_summary(target, summary)
     output = Output.of(arguments)
     if not separator.ready:
         warn(

@@ -7,8 +7,15 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from rankwolf.cli.common import Output, add_output_options, check_target, warn
-from rankwolf.cli.decompose import add_reading_options, memory_limit, read
+from rankwolf.cli.common import (
+    Output,
+    add_force_option,
+    add_output_options,
+    add_run_options,
+    check_target,
+    warn,
+)
+from rankwolf.cli.decompose import add_reading_options, memory_limit, path_of, read
 from rankwolf.cli.decompose_results import assumptions
 from rankwolf.ground.extras import require
 
@@ -39,17 +46,16 @@ def add_parser(subparsers: Any) -> None:
     )
     group.add_argument("--max-rank", type=int, metavar="R", help="end at the first point with a higher rank")
     group.add_argument("--max-seconds", type=float, metavar="S", help="end after this time")
-    group.add_argument("--threads", type=int, metavar="N", help="default: every core")
-    group.add_argument("--seed", type=int, default=0, help="of everything random (default: %(default)s)")
+    add_run_options(group)
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw it: a png, svg or pdf file")
-    parser.add_argument("--force", action="store_true", help="replace a drawing that is there already")
+    add_force_option(parser)
     add_output_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read the matrix, solve it at falling δ, print the table and draw it if asked for; returns 0."""
     if arguments.plot is not None:
-        check_target(arguments.plot, arguments.force, Path(arguments.input.partition("::")[0]))
+        check_target(arguments.plot, arguments.force, path_of(arguments.input))
         require("matplotlib")
     output = Output.of(arguments)
     with ExitStack() as inputs:

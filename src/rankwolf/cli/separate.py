@@ -15,20 +15,21 @@ from rankwolf.cli.common import (
     add_solving_options,
     add_strict_option,
     bad_option,
-    check_target,
+    check_folder,
     checkpoint_of,
     command_of,
     defaults_of,
     last_words,
     parse_size,
-    to_json,
     warn,
     whole_folder,
+    write_summary,
 )
 from rankwolf.cli.live import add_live_options, check_live_options, color_of, run_live
-from rankwolf.cli.separate_results import REPORT, SUMMARY, remove_stale
+from rankwolf.cli.separate_results import remove_stale
 from rankwolf.ground.extras import require
 from rankwolf.ground.plural import number_of
+from rankwolf.ground.result_files import PAGE
 
 if TYPE_CHECKING:
     from rankwolf.video.mask import MaskRule
@@ -123,13 +124,16 @@ def _add_mask(parser: argparse.ArgumentParser) -> None:
         "--samples",
         type=int,
         metavar="N",
-        help="frames that a pixel remembers (default: 60, fewer if memory is)",
+        help="frames that a pixel remembers (default: 60, or fewer where memory is short)",
     )
     group.add_argument(
-        "--radius", type=float, metavar="GRAY", help="nearer to a sample than this is alike (default: 18)"
+        "--radius",
+        type=float,
+        metavar="GRAY",
+        help="a pixel is like a sample within this distance of it (default: 18)",
     )
     group.add_argument(
-        "--matches", type=int, metavar="N", help="alike to N samples is background (default: 3)"
+        "--matches", type=int, metavar="N", help="a pixel that is like N samples is background (default: 3)"
     )
     group.add_argument("--no-cleaning", action="store_true", help="leave objects among the samples")
     group.add_argument("--no-absorbed", action="store_true", help="what stays for long is background")
@@ -169,7 +173,7 @@ def _add_writing(parser: argparse.ArgumentParser) -> None:
         help="S on middle gray, |S|, or the frame inside the mask",
     )
     group.add_argument("--audio", action="store_true", help="copy the sound of the input into the videos")
-    group.add_argument("--no-report", action="store_true", help="do not make report.html")
+    group.add_argument("--no-report", action="store_true", help=f"do not make {PAGE}")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -181,7 +185,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.live:
         return run_live(arguments, mask_rule_of(arguments))
     target: Path = arguments.output
-    check_target(target, arguments.force, arguments.input)
+    check_folder(target, arguments.force, arguments.input)
     require("av", "PIL", *([] if arguments.no_report else ["jinja2"]), extra="video")
     job = job_of(arguments)
     output = Output.of(arguments)
@@ -197,7 +201,7 @@ def run(arguments: argparse.Namespace) -> int:
         for text in outcome.warnings:
             warn(f"warning: {text}")
         summary = summarize(outcome)
-        (folder / SUMMARY).write_text(to_json(summary, indent=2) + "\n", encoding="utf-8")
+        write_summary(folder, summary)
         if album is not None:
             page = video_page(
                 album,
@@ -209,7 +213,7 @@ def run(arguments: argparse.Namespace) -> int:
                 outcome.reader.names,
                 outcome.levels,
             )
-            (folder / REPORT).write_text(page, encoding="utf-8", errors="backslashreplace")
+            (folder / PAGE).write_text(page, encoding="utf-8", errors="backslashreplace")
         written = [path.name for path in folder.iterdir()]
     if arguments.force:
         remove_stale(target, written)
@@ -286,7 +290,7 @@ def mask_rule_of(arguments: argparse.Namespace) -> MaskRule:
         )
     for name, least in (("samples", 2), ("matches", 1)):
         if model.get(name, least) < least:
-            raise ValueError(f"--{name} must be at least {least}. Got {model[name]} instead.")
+            raise bad_option(f"--{name}", f"at least {least}", model[name])
     if "radius" in model:
         check_number("radius", model["radius"])
     threshold = arguments.threshold

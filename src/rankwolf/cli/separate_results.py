@@ -7,14 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rankwolf.cli.common import remove
+from rankwolf.ground.result_files import PAGE, RESULT, SUMMARY
 
-BACKGROUND, MASK, STATE, SUMMARY, REPORT = (
-    "background.mkv",
-    "mask.mkv",
-    "state.npz",
-    "summary.json",
-    "report.html",
-)
+BACKGROUND, MASK, STATE = "background.mkv", "mask.mkv", "state.npz"
 
 
 def next_part(path: Path) -> Path:
@@ -28,11 +23,12 @@ def next_part(path: Path) -> Path:
 
 def remove_stale(target: Path, written: Iterable[str] = ()) -> None:
     """Remove results of an earlier run that are not among ``written``: the new summary is not about them."""
+    from rankwolf.video.model import MASK_MODEL, REGION
     from rankwolf.video.picture_writers import FORMATS
-    from rankwolf.video.separation import MASK_MODEL, NAMES, REGION, RESULT, STILL
+    from rankwolf.video.separation import NAMES, STILL
 
     known = {f"{name}{ending}" for name in NAMES for ending in FORMATS.values()}
-    known |= {RESULT, STILL, REGION, MASK_MODEL, STATE, SUMMARY, REPORT}
+    known |= {RESULT, STILL, REGION, MASK_MODEL, STATE, SUMMARY, PAGE}
     parts = (path.name for path in target.iterdir())
     known |= {name for name in parts if re.fullmatch(r"(background|mask)-\d+\.mkv", name)}
     remove(target / name for name in known.difference(written))

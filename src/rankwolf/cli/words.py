@@ -10,8 +10,8 @@ from rankwolf.ground.complaints import BadParameterError
 OPTIONS = {"n_threads": "--threads", "rng": "--seed", "n_frames": "--frames"} | {
     name: "--" + name.replace("_", "-")
     for name in (
-        "checkpoint checkpoint_every delta deltas implicit lambdas max_iter max_memory max_rank max_seconds method "
-        "noise radii rank start tol vote weight"
+        "checkpoint checkpoint_every delta deltas implicit lambdas least_area max_iter max_memory max_rank max_seconds "
+        "method noise radii radius rank start threshold tol vote weight"
     ).split()
 }
 # Only parameters whose names are no English words are replaced inside sentences.

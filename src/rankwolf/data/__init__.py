@@ -1,7 +1,8 @@
 """Where the matrix lives: one contract (:class:`Source`), one file for each place, one door (``open.py``).
 
-A source turns masks, NaN, integers, files and workers into tiles and runs passes over them; nothing above this folder
-knows the difference. Nothing here knows of problems, weights or solvers.
+A source turns masks, NaN, integers, files and workers into tiles and runs passes over them. What only some sources can
+do is a question of the contract, so that nothing above this folder asks which one it has, but for the one solver that
+takes sparse matrices alone. Nothing here knows of problems, weights or solvers.
 """
 
 from rankwolf.data.in_memory import InMemory

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from rankwolf.data.tasks import Around, S, Sums, Task
+from rankwolf.data.tiles import is_sparse, row_numbers, with_entries
 from rankwolf.ground.arrays import Array
 
 
@@ -32,13 +32,11 @@ class Bounded(Around[S]):
 
 def bounded(tile: Any, bound: float) -> Any:
     """The tile, dense or sparse, with its entries clipped to ±``bound``; the tile itself where none is beyond."""
-    entries: Any = tile.data if isinstance(tile, scipy.sparse.csr_array) else tile
+    entries: Any = tile.data if is_sparse(tile) else tile
     if not np.any(np.abs(entries) > bound):
         return tile
     clipped = np.clip(entries, -bound, bound)
-    if not isinstance(tile, scipy.sparse.csr_array):
-        return clipped
-    return scipy.sparse.csr_array((clipped, tile.indices, tile.indptr), shape=tile.shape, copy=False)
+    return with_entries(tile, clipped) if is_sparse(tile) else clipped
 
 
 @dataclass
@@ -79,9 +77,8 @@ class FindScale(Task[ScaleSums]):
 
     def visit(self, sums: ScaleSums, tile: Any, *rows: Array) -> None:
         """Compare one tile with the limit, and count by row and column."""
-        if isinstance(tile, scipy.sparse.csr_array):
-            entries, across = tile.data, np.asarray(tile.indices, np.int64)
-            down = np.repeat(np.arange(tile.shape[0]), np.diff(tile.indptr))
+        if is_sparse(tile):
+            entries, down, across = tile.data, row_numbers(tile), np.asarray(tile.indices, np.int64)
         else:
             down, across = np.nonzero(tile == tile)
             entries = tile[down, across]

@@ -32,7 +32,7 @@ def centred(source: Source, centre: Array, scale: Array | None = None) -> Source
     if isinstance(source, InMemory | SparseObserved):
         units = _along(source, centre, scale)
         made = source.changed(partial(in_units, centre=units[0], scale=units[1]))
-        made.frame = source.frame
+        made.frame, made.workspace = source.frame, source.workspace
         return made
     return Centred(source, centre, scale)
 

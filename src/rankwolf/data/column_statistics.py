@@ -12,9 +12,8 @@ from rankwolf.data.source import SAMPLE_BYTES, Source
 from rankwolf.data.tasks import Sums, Task
 from rankwolf.data.tiles import is_sparse, with_entries
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.normal import MEDIAN_OF_NORMAL
 
-# The median of |x| for a standard normal x is 1 over this.
-SIGMAS_OF_MEDIAN_DEVIATION = 1.482602218505602
 # How many float64 copies of a block of columns are held while its medians are computed.
 COPIES = 4
 # Where the matrix is not in memory, medians of this many rows are enough as a first guess.
@@ -74,7 +73,7 @@ def _centre_and_scale(columns: Array) -> tuple[Array, Array]:
     lines = _as_lines(columns)
     centre = _medians(lines)
     deviations = np.abs(lines - centre[:, None])
-    scale = SIGMAS_OF_MEDIAN_DEVIATION * _medians(deviations)
+    scale = (1.0 / MEDIAN_OF_NORMAL) * _medians(deviations)
     flat = scale == 0.0
     scale[flat] = np.nanmean(deviations[flat], axis=1)
     return centre, np.where(scale > 0.0, scale, 1.0)

@@ -13,11 +13,9 @@ from rankwolf.data.labelled import tensor_on_cpu
 from rankwolf.data.request import READ_TABLE, Request
 from rankwolf.data.source import Source
 from rankwolf.data.tiles import make_tile
-from rankwolf.data.workspace import Workspace
 from rankwolf.files import is_table
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad
-from rankwolf.ground.machine import resident_memory
 
 
 class InMemory(Source):
@@ -77,10 +75,7 @@ def open_array(X: Any, request: Request) -> InMemory:
     if isinstance(X, np.ma.MaskedArray):
         present = ~np.ma.getmaskarray(X)
         observed = present if observed is None else observed & present
-    source = InMemory(data, observed, request.n_threads)
-    if request.max_memory is not None:
-        source.workspace = Workspace(max(request.max_memory - resident_memory(), 0) // 2)
-    return source
+    return InMemory(data, observed, request.n_threads)
 
 
 def as_array(X: Any, request: Request) -> Array:

@@ -78,7 +78,10 @@ def with_names(X: Any, columns: Any = "all", where: str = "decompose") -> tuple[
 
 
 def chosen_columns(X: Any, columns: Any = "all", where: str = "decompose") -> Any:
-    """The frame of the chosen columns, ``X`` itself where these are all; an error where one holds no numbers."""
+    """The frame of the chosen columns, in the order in which they are named; an error where one holds no numbers.
+
+    It is ``X`` itself where these are all of its columns, in its own order.
+    """
     names, wrong = list(X.columns), _wrong_pandas if library_of(X) == "pandas" else _wrong_polars
     kept = list(range(len(names)))
     if isinstance(columns, str) and columns == "numeric":
@@ -92,7 +95,7 @@ def chosen_columns(X: Any, columns: Any = "all", where: str = "decompose") -> An
     found = _named(X, wrong, kept)
     if found:
         raise bad("X", "a table of numbers in every column", found, where, SET_ASIDE)
-    if len(kept) == len(names):
+    if kept == list(range(len(names))):
         return X
     return X.iloc[:, kept] if library_of(X) == "pandas" else X[:, kept]
 
@@ -125,7 +128,10 @@ def _unpacked(X: Any, where: str) -> Any:
 
 
 def _found(names: Sequence[Any], wanted: Any, where: str) -> list[int]:
-    """The positions of the columns that ``wanted`` names, in its order; an error for a name that is not there."""
+    """The positions of the columns that ``wanted`` names, in its order.
+
+    An error for a name that is not there, and for one that is given twice.
+    """
     rule = "'all', 'numeric', or a list of names"
     if isinstance(wanted, str | bytes):
         raise bad("columns", rule, repr(wanted), where)
@@ -138,6 +144,9 @@ def _found(names: Sequence[Any], wanted: Any, where: str) -> list[int]:
         has = ", ".join(map(repr, names[:8]))
         got = f"the name {missing[0]!r}" if missing else "none"
         raise bad("columns", f"names of columns of X, which has {has}", got, where)
+    repeated = [item for number, item in enumerate(items) if item in items[:number]]
+    if repeated:
+        raise bad("columns", "names that are given once each", f"the name {repeated[0]!r} twice", where)
     return [number for item in items for number, name in enumerate(names) if name == item]
 
 

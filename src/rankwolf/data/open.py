@@ -12,7 +12,9 @@ from rankwolf.data.on_disk import open_stored
 from rankwolf.data.request import Request
 from rankwolf.data.source import Source
 from rankwolf.data.sparse import open_sparse
+from rankwolf.data.workspace import Workspace
 from rankwolf.ground.complaints import bad, check_scale_of
+from rankwolf.ground.machine import resident_memory
 
 Opener = Callable[[Any, Request], Source | None]
 # Who can open what. They are asked in this order, and the first that does not answer None has opened it; the last one
@@ -38,6 +40,9 @@ def open_source(
     An array is not copied; a sparse matrix is where it must be turned, sorted or converted, and so is a table where its
     columns are not one array yet. Whether the entries are finite and in scale is left to :func:`check_source`. Raises a
     ValueError that names the function ``where``, if ``X`` is no matrix of real numbers.
+
+    ``max_memory``: of a matrix in memory, row-aligned arrays may take half of what is left of it once the matrix is
+    here. A source that reads from elsewhere shares it out itself, between reading and these arrays.
     """
     if isinstance(X, Source):
         return X
@@ -47,6 +52,8 @@ def open_source(
     openers = STAYS_WHERE_IT_IS + COMES_INTO_MEMORY
     source = next(source for opener in openers if (source := opener(values, request)) is not None)
     source.frame = None if table is None else table.frame
+    if max_memory is not None and source.in_memory:
+        source.workspace = Workspace(max(max_memory - resident_memory(), 0) // 2)
     return source
 
 

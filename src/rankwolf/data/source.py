@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -63,16 +63,21 @@ SAFE_SINGLE = (1e-15, 1e15)
 class Source(RowArrays, ABC):
     """Where the matrix lives. Subclasses say how tiles are read; running passes is the same for all of them.
 
-    ``stored`` is the type of the numbers as they are stored; tiles are float32 where that holds them all, else float64.
+    ``stored`` is the type of the numbers before they become tiles: as the user gave them or, in a source that is made
+    of another one, that of the other one's tiles. Tiles are float32 where that holds them all, else float64.
     ``sparse``: the tiles are CSR arrays of the observed entries. Not every task can visit those; a solver whose tasks
     can has ``"sparse entries"`` in ``takes``. ``in_memory``: reading costs next to nothing. ``converts``: a tile is an
     array of its own, not a view of the data. ``bound``: entries beyond ±``bound`` are shown to tasks as ±``bound``
     (:mod:`rankwolf.data.bounded`). ``frame``: the names of rows and columns, where the data was a table.
+    ``implicit_zeros``: entries are zeros where nothing is stored, and subtracting a centre would leave none of them.
+    ``maps_lazily``: what is computed from the matrix can stay where that is, as a dask.array (:meth:`map_lazily`).
     """
 
     kind: str = "entries"
     sparse: bool = False
     in_memory: bool = False
+    implicit_zeros: bool = False
+    maps_lazily: bool = False
     bound: float = inf
     frame: Frame | None = None
 
@@ -192,6 +197,26 @@ class Source(RowArrays, ABC):
             for array in arrays:
                 digest.update(array.astype(array.dtype.newbyteorder("<")).tobytes())
         return digest.hexdigest()
+
+    # ------------------------------------------------------------ what only some sources have
+
+    def densest(self, side: int) -> Array | None:
+        """A dense block, NaN where nothing was observed: at most ``side`` rows and columns, those with most entries.
+
+        None from a source whose random rows and columns serve as well: from any but a sparse matrix.
+        """
+        return None
+
+    def by_columns(self) -> Source | None:
+        """A source of the transpose, for steps over the columns, where a pass cannot add up what these need.
+
+        None where it can: then a pass over the rows is enough, and no copy is made.
+        """
+        return None
+
+    def map_lazily(self, function: Callable[..., Array], left: Any) -> Any:
+        """``function(tile, rows of left)`` as a lazy array of the user's shape, if the source ``maps_lazily``."""
+        raise NotImplementedError(f"{type(self).__name__} makes no lazy arrays")
 
     # ------------------------------------------------------------ passes
 

@@ -16,7 +16,7 @@ import scipy.sparse
 
 from rankwolf.data.request import Request
 from rankwolf.data.source import Source
-from rankwolf.data.tiles import dense_with_nan, is_sparse, tile_type
+from rankwolf.data.tiles import dense_with_nan, is_sparse
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad
 
@@ -50,7 +50,7 @@ class SparseObserved(Source):
 
     def __init__(self, matrix: Any, n_threads: int) -> None:
         m, n = (int(side) for side in matrix.shape)
-        super().__init__((n, m) if m < n else (m, n), tile_type(matrix.dtype), m < n, n_threads)
+        super().__init__((n, m) if m < n else (m, n), np.dtype(matrix.dtype), m < n, n_threads)
         self._rows = _observed_only(ordered_rows(matrix.T if m < n else matrix, self.dtype))
 
     def read(self, start: int, stop: int) -> Any:
@@ -90,7 +90,7 @@ class SparseObserved(Source):
     def _like(self, rows: Any, shape: tuple[int, int], transposed: bool) -> SparseObserved:
         """A source of a CSR array that is in order already and needs no check."""
         made = object.__new__(SparseObserved)
-        Source.__init__(made, shape, self.dtype, transposed, self.n_threads)
+        Source.__init__(made, shape, rows.dtype, transposed, self.n_threads)
         made._rows = rows
         made.bound = self.bound
         return made
@@ -110,10 +110,11 @@ class SparseZeros(Source):
     """A sparse matrix whose entries are all observed, those that are not stored as zeros; its tiles are dense."""
 
     in_memory = True
+    implicit_zeros = True
 
     def __init__(self, matrix: Any, n_threads: int) -> None:
         m, n = (int(side) for side in matrix.shape)
-        super().__init__((n, m) if m < n else (m, n), tile_type(matrix.dtype), m < n, n_threads)
+        super().__init__((n, m) if m < n else (m, n), np.dtype(matrix.dtype), m < n, n_threads)
         self._rows = ordered_rows(matrix.T if m < n else matrix, self.dtype)
 
     def read(self, start: int, stop: int) -> Array:

@@ -12,6 +12,7 @@ import numpy as np
 from rankwolf import kernels
 from rankwolf.data.tasks import Sums, Task
 from rankwolf.data.tiles import is_sparse
+from rankwolf.data.workspace import Workspace
 from rankwolf.ground.arrays import Array
 
 
@@ -68,10 +69,14 @@ class Describe(Task[DataSums]):
 
 
 class Data(Protocol):
-    """What the loop and the weights ask of whatever is decomposed: a Source, or Measurements of a matrix."""
+    """What the loop, its checkpoints and the weights ask of what is decomposed: a Source, or Measurements of a matrix.
+
+    Row-aligned arrays are those of :mod:`rankwolf.data.row_arrays`; Measurements have arrays of as many rows.
+    """
 
     passes: int
     bytes_read: int
+    workspace: Workspace
 
     @property
     def kind(self) -> str:
@@ -91,3 +96,15 @@ class Data(Protocol):
 
     def one_blas_thread(self) -> AbstractContextManager[None]:
         """A context that the loop runs in, in which BLAS keeps to one thread."""
+
+    def fingerprint(self) -> str:
+        """A hash that tells this data from other data."""
+
+    def allocate(self, width: int, dtype: Any = None) -> Any:
+        """A new row-aligned array of zeros."""
+
+    def gather(self, rows: Any) -> Array:
+        """A row-aligned array as a plain one in this process."""
+
+    def spread(self, array: Array) -> Any:
+        """A new row-aligned array with the numbers of a plain one."""

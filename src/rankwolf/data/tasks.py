@@ -79,7 +79,7 @@ class Around(Task[S]):
 
     def __init__(self, task: Task[S]) -> None:
         self.task = task
-        self.depth, self.reads_data = task.depth, task.reads_data
+        self.depth, self.reads_data, self.sees_all = task.depth, task.reads_data, task.sees_all
         self.writes_rows, self.large_sums = task.writes_rows, task.large_sums
 
     @property

@@ -14,7 +14,7 @@ from rankwolf.ground.printable import printable
 # Errors of the system that are not about damage: no such file, no permission, a folder, a name that is too long, too
 # many open files. They are raised as they are.
 SAID_BY_THE_SYSTEM = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENAMETOOLONG, errno.EMFILE)
-MOST_WORDS = 500
+MOST_CHARACTERS = 500
 
 
 class RefusedError(ValueError):
@@ -53,7 +53,7 @@ class Address:
     def bad(self, problem: str) -> RefusedError:
         """The error "Cannot read …" about this file, in the one form that all readers use."""
         words = printable(" ".join(problem.split()).replace(" )", ")"))
-        shown = words if len(words) < MOST_WORDS else words[: MOST_WORDS - 1] + "…"
+        shown = words if len(words) < MOST_CHARACTERS else words[: MOST_CHARACTERS - 1] + "…"
         return RefusedError(f"Cannot read {str(self)!r}: {shown}")
 
     def choose(self, names: list[str], what: str) -> str:

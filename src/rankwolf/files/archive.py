@@ -124,7 +124,9 @@ class Archive:
 
     def _check_text(self, name: str, nbytes: int, stored: int) -> None:
         if nbytes > MOST_TEXT:
-            raise self._address.bad(f"its part {name!r} is too long for words.")
+            raise self._address.bad(
+                f"its text {name!r} has {nbytes:,} bytes. At most {MOST_TEXT:,} are read."
+            )
         self._budget.check(self._address, BYTES_FOR_JSON * nbytes, stored)
 
     def _info(self, name: str) -> zipfile.ZipInfo:

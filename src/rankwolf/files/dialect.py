@@ -23,7 +23,7 @@ class Dialect:
     separator: str = ","
     decimal: str = "."
 
-    def cells(self, line: str) -> str:
+    def prepared(self, line: str) -> str:
         """The line as ``csv.reader`` should get it: without spaces at its ends, where spaces separate cells."""
         return line.strip() + "\n" if self.separator == " " else line
 
@@ -54,7 +54,9 @@ def find_dialect(lines: Sequence[str], usual: str, decimal: str | None) -> Diale
 def _rows(lines: Sequence[str], separator: str) -> list[list[str]]:
     dialect = Dialect(separator)
     try:
-        rows = csv.reader((dialect.cells(line) for line in lines), delimiter=separator, skipinitialspace=True)
+        rows = csv.reader(
+            (dialect.prepared(line) for line in lines), delimiter=separator, skipinitialspace=True
+        )
         return [row for row in rows if row]
     except csv.Error:
         return []

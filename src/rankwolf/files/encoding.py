@@ -81,5 +81,5 @@ def _checked(address: Address, raw: IO[bytes], encoding: str) -> str:
     except UnicodeDecodeError as error:
         if encoding == "utf-8":
             raise
-        raise address.bad(f"it begins like a text in {encoding.upper()} and is none.") from error
+        raise address.bad(f"it begins like a text in {encoding.upper()}, but some of it is not.") from error
     return encoding

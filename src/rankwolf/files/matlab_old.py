@@ -174,7 +174,7 @@ def _elements(body: bytes, order: str, partly: bool = False) -> Iterator[tuple[i
 def _numbers(element: tuple[int, memoryview], order: str) -> Array:
     kind, content = element
     if kind not in TYPES:
-        raise ValueError(f"a data element has the type {kind}, which is none of numbers")
+        raise ValueError(f"a data element has the type {kind}, which is not a type of numbers")
     dtype = np.dtype(order + TYPES[kind])
     if len(content) % dtype.itemsize:
         raise ValueError("a data element is cut off within a number")

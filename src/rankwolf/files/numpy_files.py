@@ -44,7 +44,9 @@ def _read_sparse(address: Address, archive: Archive, budget: Budget) -> scipy.sp
     archive.check_sizes(SPARSE_PARTS)
     form = archive.word("format")
     if form not in SPARSE_FORMATS:
-        raise address.bad(f"its sparse format is {form!r}. Read are {', '.join(SPARSE_FORMATS)}.")
+        raise address.bad(
+            f"its sparse format is {form!r}. Those that can be read are {', '.join(SPARSE_FORMATS)}."
+        )
     shape = tuple(int(side) for side in archive.array("shape", 1))
     names = ("row", "col") if form == "coo" else ("indices", "indptr")
     data, first, second = (archive.array(name, 1) for name in ("data", *names))

@@ -39,11 +39,11 @@ def open_dataset(address: Any, budget: Budget | None = None, copied: bool = True
     address = Address.parse(address)
     if not address.path.exists():
         raise FileNotFoundError(2, "No such file or directory", str(address.path))
-    is_zarr, rule = address.path.is_dir(), budget or Budget()
+    is_zarr, allowed = address.path.is_dir(), budget or Budget()
     with address.reading("a Zarr array" if is_zarr else "an HDF5 file"):
         dataset, stored = (_open_zarr if is_zarr else _open_hdf5)(address)
         dtype = np.dtype(dataset.dtype)
-        rule.check_array(address, dataset.shape, dtype, stored, copied=copied and budget is not None)
+        allowed.check_array(address, dataset.shape, dtype, stored, copied=copied and budget is not None)
     return dataset
 
 

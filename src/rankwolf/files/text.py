@@ -130,7 +130,7 @@ class Top:
 def _top(address: Address, file: IO[str], dialect: Dialect, has_header: bool | None) -> Top:
     """The top of a table. Rows are read, not lines: a quoted cell may hold a line break. Empty ones are skipped."""
     file.seek(0)
-    lines = (dialect.cells(line) for line in _lines(address, file))
+    lines = (dialect.prepared(line) for line in _lines(address, file))
     reader = csv.reader(lines, delimiter=dialect.separator, skipinitialspace=True)
     before = file.tell()
     first = _next_row(reader)

@@ -6,6 +6,10 @@ import numpy as np
 
 from rankwolf.kernels.compiling import CHUNK, compiled, must
 
+# The places of the sums that these loops add to: those of G, S and M, and those of a dual point Y and M.
+G_SQUARED, S_NORM, NONZEROS, G_DOT_M, SIGN_DOT_M = range(5)
+Y_SQUARED, Y_DOT_M = range(2)
+
 
 @compiled
 def move_residual(
@@ -116,11 +120,11 @@ def clip_residual(
                 sign = sign if d >= g else -one
                 zm += sign * m
                 count += zero if d == g else one
-            sums[0] += gg
-            sums[1] += s_1
-            sums[2] += count
-            sums[3] += gm
-            sums[4] += zm
+            sums[G_SQUARED] += gg
+            sums[S_NORM] += s_1
+            sums[NONZEROS] += count
+            sums[G_DOT_M] += gm
+            sums[SIGN_DOT_M] += zm
             nonzeros[i] += count
 
 
@@ -148,8 +152,8 @@ def clip_dual(tile: np.ndarray, dual: np.ndarray, limit: float, sums: np.ndarray
                 out[j] = y
                 yy += y * y
                 ym += y * m
-            sums[0] += yy
-            sums[1] += ym
+            sums[Y_SQUARED] += yy
+            sums[Y_DOT_M] += ym
 
 
 @compiled

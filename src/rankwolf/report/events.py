@@ -41,15 +41,14 @@ class Sighting:
         box = (rows.start / height, rows.stop / height, columns.start / width, columns.stop / width)
         return cls(number, box, float(areas[largest] / mask.size))
 
-    def near(self, other: Sighting, frames: int) -> bool:
-        """Whether ``other``, ``frames`` pictures of the page away, is close enough to be the same object."""
+    def near(self, other: Sighting) -> bool:
+        """Whether ``other``, on the next picture of the page, is close enough to be the same object."""
         (top, bottom, left, right), (top2, bottom2, left2, right2) = self.box, other.box
-        jump = MOST_JUMP * frames
         return (
-            left - jump <= right2
-            and left2 - jump <= right
-            and top - jump <= bottom2
-            and top2 - jump <= bottom
+            left - MOST_JUMP <= right2
+            and left2 - MOST_JUMP <= right
+            and top - MOST_JUMP <= bottom2
+            and top2 - MOST_JUMP <= bottom
         )
 
     def cut_out(self, picture: Array) -> Array:
@@ -88,7 +87,7 @@ def events_of(sightings: Sequence[Sighting | None], window: int) -> list[Event]:
             continue
         last = events[-1].sightings[-1] if events else None
         apart = 2 if last is None else (sighting.number - last.number) / window
-        if last is not None and apart < 2.0 and last.near(sighting, 1):
+        if last is not None and apart < 2.0 and last.near(sighting):
             events[-1].sightings.append(sighting)
         else:
             events.append(Event([sighting]))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rankwolf.data import OnDask, Source
+from rankwolf.data import Source
 from rankwolf.data.tiles import is_sparse
 from rankwolf.files.part_wise import Part, write_hdf5, write_npy, write_zarr
 from rankwolf.ground.arrays import Array
@@ -161,8 +161,6 @@ class ThresholdedResidual(SparsePart):
 class DistributedResidual(ThresholdedResidual):
     """The same for a dask.array: slices of rows are fetched to the client, ``to_dask()`` leaves S on the workers."""
 
-    _source: OnDask
-
     def __reduce__(self) -> Any:
         return StoredSparse, (self.to_scipy(), self.frame)  # entries are fetched: a pickle has no cluster
 
@@ -202,7 +200,7 @@ def sparse_part_of(
     source: Source, low_rank: LowRank, threshold: float, nonzeros: int, shrinks: bool = True
 ) -> SparsePart:
     """S = T_θ(P_Ω(M − L)) for a source and an L that lies as the user's matrix does. Nothing is computed yet."""
-    kind = DistributedResidual if isinstance(source, OnDask) else ThresholdedResidual
+    kind = DistributedResidual if source.maps_lazily else ThresholdedResidual
     return kind(source, low_rank, threshold, nonzeros, shrinks)
 
 

@@ -15,11 +15,19 @@ from math import isfinite, log
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
+from rankwolf.ground.extras import needed
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
     from rankwolf.result.decomposition import Record
+
+__all__ = ["LogTable", "ProgressBar", "WithIterate", "combine", "describe"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 class LogTable:
@@ -94,31 +102,19 @@ class ProgressBar:
         self._progress: Progress | None = None
 
     def __enter__(self) -> Self:
-        try:
-            from rich.progress import (
-                BarColumn,
-                Progress,
-                TextColumn,
-                TimeElapsedColumn,
-                TimeRemainingColumn,
-            )
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(
-                "ProgressBar needs the package 'rich'. Install it with: pip install 'rankwolf[report]'",
-                name="rich",
-            ) from error
-        left = TimeRemainingColumn(compact=True, elapsed_when_finished=True)
-        clock = (TimeElapsedColumn(),) if self._tol is None else (TextColumn("left"), left)
-        self._progress = Progress(  # all of it in 80 characters
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=8),
-            TextColumn("{task.fields[state]}"),
+        rich = needed("rich.progress")
+        left = rich.TimeRemainingColumn(compact=True, elapsed_when_finished=True)
+        clock = (rich.TimeElapsedColumn(),) if self._tol is None else (rich.TextColumn("left"), left)
+        progress: Progress = rich.Progress(  # all of it in 80 characters
+            rich.TextColumn("{task.description}"),
+            rich.BarColumn(bar_width=8),
+            rich.TextColumn("{task.fields[state]}"),
             *clock,
             console=self._console,
         )
-        self._first_gap = None
-        self._task = self._progress.add_task(self._label, total=None, state="")
-        self._progress.start()
+        self._progress, self._first_gap = progress, None
+        self._task = progress.add_task(self._label, total=None, state="")
+        progress.start()
         return self
 
     def __exit__(

@@ -35,13 +35,21 @@ from rankwolf.oracles import nuclear
 from rankwolf.passes import Deflation, DualSums, GramOfDual, MultiplyDual, mirror
 from rankwolf.problem import Certificate, Problem
 
+# A Ritz pair has converged when the upper bound on ‖Y‖₂² is above the Ritz value's square by no more than this share.
+# About half of it is what the lower bound loses, which is small beside the gaps that are asked for; a smaller share
+# takes more passes. No experiment is on record.
 RITZ_TOL = 1e-5
 # Operations of a pass for each entry and each column of L's factors, and the rank that a pass costs at least.
 PASS_OPERATIONS, LEAST_RANK = 10, 8
+# A proof by a Ritz pair takes so many passes at most. Where singular values crowd at the top, the pair converges
+# slowly; the bound is then the Ritz value plus the residual that is left, and is looser. More passes would tighten it,
+# but the same passes of the solver improve L as well. No experiment is on record.
 RITZ_PASSES = 40
 # Lanczos steps on a Gram matrix, at most: where ‖Y‖₂ has to be found, and where a factorisation has decided already
 # whether it is small enough.
 EXACT_STEPS, DECIDED_STEPS = 60, 24
+# How many leading right singular vectors of Y a proof hands to the solver, which adds them to its directions. More of
+# them teach it more at once, and each makes its next passes one column wider. No experiment is on record.
 WITNESSES = 24
 # Up to this side, LAPACK finds the largest eigenvalue of a Gram matrix faster than Lanczos steps do.
 EIGENVALUE_SIDE = 640

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numba.core.errors import NumbaError
 
-from rankwolf.data import Summary
+from rankwolf.data import Data, Summary
 from rankwolf.files.address import Address, RefusedError
 from rankwolf.files.archive import new_archive, opened_archive
 from rankwolf.files.claims import Budget
@@ -77,10 +77,10 @@ class Saved:
                     f"and is {now.get(name)}. Give the same, another checkpoint, or remove this one."
                 )
 
-    def check_data(self, source: Any) -> None:
+    def check_data(self, data: Data) -> None:
         """Raise unless the data is that of the saved run, as far as its fingerprint tells."""
-        m, n = source.shape
-        if source.fingerprint() != self.about["fingerprint"] or self.summary.observed > m * n:
+        m, n = data.shape
+        if data.fingerprint() != self.about["fingerprint"] or self.summary.observed > m * n:
             raise ValueError(
                 f"The checkpoint {str(self.path)!r} is of a run on other data, of {self.about['shape']}. "
                 "Give the same data, another checkpoint, or remove this one."
@@ -151,8 +151,7 @@ class Checkpoint:
     def save(
         self,
         problem: Problem,
-        source: Any,
-        solver: Solver[Any, Any],
+        data: Data,
         state: Any,
         progress: dict[str, Any],
         rng: np.random.Generator,
@@ -162,32 +161,30 @@ class Checkpoint:
             about = {
                 "format": FORMAT,
                 "settings": self._settings,
-                "shape": f"{source.shape[0]} × {source.shape[1]}",
-                "fingerprint": source.fingerprint()
-                if self.saved is None
-                else self.saved.about["fingerprint"],
+                "shape": f"{data.shape[0]} × {data.shape[1]}",
+                "fingerprint": data.fingerprint() if self.saved is None else self.saved.about["fingerprint"],
                 "form": problem.parameter,
                 "problem": problem.pair,
-                "summary": asdict(source.summary),
-                "passes": source.passes,
-                "bytes_read": source.bytes_read,
+                "summary": asdict(data.summary),
+                "passes": data.passes,
+                "bytes_read": data.bytes_read,
                 "rng": {"kind": type(rng.bit_generator).__name__, "state": _plain(rng.bit_generator.state)},
                 "progress": progress,
-                "state": Packer(file, source).pack(state),
+                "state": Packer(file, data).pack(state),
             }
             file.writestr(ABOUT, json.dumps(about))
         self.saved = Saved(self.path, about)
-        self._last_pass, self._last_time = source.passes, time.monotonic()
+        self._last_pass, self._last_time = data.passes, time.monotonic()
 
     def restore(
         self,
         saved: Saved,
         problem: Problem,
-        source: Any,
+        data: Data,
         solver: Solver[Any, Any],
         rng: np.random.Generator,
     ) -> tuple[Any, dict[str, Any]]:
-        """(state, progress) of the saved run; ``rng`` and the counts of ``source`` are set to where they were."""
+        """(state, progress) of the saved run; ``rng`` and the counts of ``data`` are set to where they were."""
         about = saved.about
         before, now = about["rng"].get("kind"), type(rng.bit_generator).__name__
         if before != now:
@@ -196,14 +193,14 @@ class Checkpoint:
         # The default limits: the state takes no more memory than it did when the run was under way.
         with address.reading(WORDS), opened_archive(address, Budget()) as file:
             rng.bit_generator.state = _arrays(about["rng"]["state"])
-            state = Unpacker(file, source, solver.states, rng).unpack(about["state"])
+            state = Unpacker(file, data, solver.states, rng).unpack(about["state"])
             if not isinstance(state, solver.states):
                 raise TypeError("its state is of another method")
-        source.passes, source.bytes_read = about["passes"], about["bytes_read"]
+        data.passes, data.bytes_read = about["passes"], about["bytes_read"]
         self._resumed = True
         with self.blamed():
-            state = solver.restore(problem, source, state)
-        self._last_pass = source.passes
+            state = solver.restore(problem, data, state)
+        self._last_pass = data.passes
         return state, about["progress"]
 
     @contextmanager

@@ -1,7 +1,7 @@
 """The one iteration loop, for all solvers: it has the clock, the stopping rules, the proofs and the callbacks.
 
 A solver's ``init`` may make steps of its own on a sample of the data (the hybrid does, to start well); the first record
-counts their time and passes.
+counts their time and passes. A refit (:mod:`rankwolf.solvers.refit`) comes after the loop and solves no form.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class Run:
         """Save the run, if there is a checkpoint."""
         if self.checkpoint is not None:
             snapshot = self.progress.snapshot()
-            self.checkpoint.save(self.problem, self.data, self.solver, self.state, snapshot, self.rng)
+            self.checkpoint.save(self.problem, self.data, self.state, snapshot, self.rng)
 
     def keep_if_due(self) -> None:
         """Save the run, if there is a checkpoint and it is due by its passes or seconds."""

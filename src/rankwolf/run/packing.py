@@ -16,7 +16,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from rankwolf.data import Source
+from rankwolf.data import Data, Source
+from rankwolf.data.measurements import Measurements
 from rankwolf.files.archive import Archive
 from rankwolf.ground.arrays import Array
 
@@ -31,8 +32,8 @@ BEYOND = 1e60
 class Packer:
     """Turns objects into JSON; arrays that it meets are written to ``archive``."""
 
-    def __init__(self, archive: zipfile.ZipFile, source: Source) -> None:
-        self._archive, self._source = archive, source
+    def __init__(self, archive: zipfile.ZipFile, data: Data) -> None:
+        self._archive, self._data = archive, data
         self._names: dict[int, list[Any]] = {}
         self._kept: list[Any] = []  # so that no id is used again
 
@@ -53,7 +54,7 @@ class Packer:
         if isinstance(value, Source):
             return ["none"]
         if isinstance(value, np.ndarray):
-            return self._array(value, "rows" if self._source.workspace.owns(value) else "array")
+            return self._array(value, "rows" if self._data.workspace.owns(value) else "array")
         if type(value).__module__.startswith("rankwolf.data"):  # a row-aligned array that is a handle
             return self._array(value, "rows")
         return ["object", type(value).__name__, {name: self.pack(item) for name, item in _content(value)}]
@@ -63,7 +64,7 @@ class Packer:
             name = f"{kind}{len(self._names)}"
             self._names[id(value)] = [kind, name]
             self._kept.append(value)
-            self._write(name, value if isinstance(value, np.ndarray) else self._source.gather(value))
+            self._write(name, value if isinstance(value, np.ndarray) else self._data.gather(value))
         return self._names[id(value)]
 
     def _write(self, name: str, array: Array) -> None:
@@ -78,7 +79,7 @@ class Packer:
             for start, stop in _blocks(lines):
                 member.write(lines[start:stop].tobytes())
                 if not columns_first:
-                    self._source.workspace.give_back(start, stop)
+                    self._data.workspace.give_back(start, stop)
 
 
 def _content(value: Any) -> Iterator[tuple[str, Any]]:
@@ -99,13 +100,13 @@ class Unpacker:
     """Makes objects again from the JSON of :class:`Packer`, of ``classes`` only; every generator becomes ``rng``."""
 
     def __init__(
-        self, archive: Archive, source: Source, classes: tuple[type, ...], rng: np.random.Generator
+        self, archive: Archive, data: Data, classes: tuple[type, ...], rng: np.random.Generator
     ) -> None:
-        self._archive, self._source, self._rng = archive, source, rng
+        self._archive, self._data, self._rng = archive, data, rng
         self._classes = {kind.__name__: kind for kind in classes}
         self._arrays: dict[str, Any] = {}
-        m, n = source.shape
-        self._largest = BEYOND * max(1.0, m * n * source.summary.largest**2)
+        m, n = data.shape
+        self._largest = BEYOND * max(1.0, m * n * data.summary.largest**2)
 
     def unpack(self, node: Any) -> Any:
         """The value that :meth:`Packer.pack` was given."""
@@ -148,7 +149,8 @@ class Unpacker:
 
     def _in_scale(self, name: str, array: Array) -> Array:
         """The array, if a run over this data could have written it: of a possible type, no number too large."""
-        strange = isinstance(self._source, Source) and array.dtype.kind == "c"  # entries of a source are real
+        # Only of measurements can a state be complex: entries are real.
+        strange = self._data.kind != Measurements.kind and array.dtype.kind == "c"
         if strange or array.dtype == np.float16:
             raise ValueError(f"{name} has numbers of the type {array.dtype}")
         if array.size and array.dtype.kind in "fc" and not float(np.max(np.abs(array))) <= self._largest:
@@ -156,24 +158,24 @@ class Unpacker:
         return array
 
     def _rows(self, name: str) -> Any:
-        """A row-aligned array, read block by block where the source keeps such arrays in this process."""
+        """A row-aligned array, read block by block where the data keeps such arrays in this process."""
         if name in self._arrays:
             return self._arrays[name]
         with self._archive.opened(name, copied=False) as (member, header):  # its rows may go into a file
             (count, width), columns_first, dtype = header
-            if count != self._source.shape[0] or dtype.kind not in "fc":
+            if count != self._data.shape[0] or dtype.kind not in "fc":
                 raise ValueError(
-                    f"{name} has {count} rows of {dtype} for a matrix of {self._source.shape[0]} rows"
+                    f"{name} has {count} rows of {dtype} for a matrix of {self._data.shape[0]} rows"
                 )
-            rows = self._source.allocate(width, dtype)
+            rows = self._data.allocate(width, dtype)
             if columns_first or not isinstance(rows, np.ndarray):
-                self._arrays[name] = self._source.spread(self._array(name))
+                self._arrays[name] = self._data.spread(self._array(name))
                 return self._arrays[name]
             for start, stop in _blocks(rows):
                 content = member.read((stop - start) * width * dtype.itemsize)
                 block = np.frombuffer(content, dtype).reshape(stop - start, width)
                 rows[start:stop] = self._in_scale(name, block)
-                self._source.workspace.give_back(start, stop)
+                self._data.workspace.give_back(start, stop)
         self._arrays[name] = rows
         return rows
 

@@ -17,6 +17,9 @@ from rankwolf.solvers.base import Report
 Callback = Callable[[Record], object]
 
 PAPER_ROWS = 5  # the paper: "for five consecutive iterations"
+# A run ends after so many rows without progress, and half as many more as it has rows. Fewer would end slow methods,
+# whose gap stands still for a while; more let a run that can gain nothing more go on for longer. No experiment is on
+# record.
 STALL_ROWS = 100
 # No proof in float64 reaches a relative gap below this: a run that is asked for less and is near it soon stops.
 OUT_OF_REACH = 1e-12

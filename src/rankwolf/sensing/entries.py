@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse
 
 from rankwolf.ground.arrays import Array
-from rankwolf.ground.complaints import bad
 from rankwolf.sensing.base import Products, Sensing
+from rankwolf.sensing.masks import check_mask
 
 
 class Entries(Sensing):
@@ -24,14 +24,7 @@ class Entries(Sensing):
     """
 
     def __init__(self, observed: Any) -> None:
-        mask = np.asarray(observed)
-        if mask.ndim != 2 or mask.dtype != np.bool_ or not mask.any():
-            raise bad(
-                "observed",
-                "a two-dimensional boolean array with at least one True",
-                f"shape {mask.shape}, dtype {mask.dtype}",
-                "Entries",
-            )
+        mask = check_mask("observed", observed, 2, "Entries")
         self._rows, self._columns = np.nonzero(mask)
         super().__init__(mask.shape, self._rows.size)
 

@@ -12,7 +12,7 @@ from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad, check_shape, check_whole
 from rankwolf.sensing.base import Sensing
 
-# Numbers of a block, where the operator is generated and not stored: 32 MB.
+# Numbers of a block, where the operator is generated and not stored: 32 MB; two blocks are in memory at a time.
 BLOCK_NUMBERS = 2**22
 # P(‖A‖ > deviation·(√p + √(mn) + t)) ≤ exp(−t²/2) (Davidson and Szarek): below 1e-13 for this t.
 NORM_MARGIN = 8.0
@@ -22,7 +22,8 @@ class Gaussian(Sensing):
     """b_k = ⟨A_k, X⟩ with independent entries N(0, deviation²) in every A_k.
 
     ``stored=True`` keeps the p × mn numbers, 8·p·mn bytes. Otherwise they are generated again for each product, in
-    blocks of 32 MB, at about 10 ns a number. The same ``seed`` gives the same operator either way.
+    blocks of 32 MB, two of them at a time, at about 10 ns a number. The same ``seed`` gives the same operator either
+    way.
 
     ``deviation`` is 1/√(mn) by default: every A_k then has a norm of about 1, as the rows of a projection have. The
     paper's N(0, 1) is ``deviation=1``. A product costs 2p·mn operations.

@@ -9,20 +9,24 @@ import scipy
 
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad, check_choice, check_number, check_shape
+from rankwolf.ground.extras import needed
 from rankwolf.sensing.axes import AxisOrder
 from rankwolf.sensing.base import Sensing
-from rankwolf.sensing.fourier import check_points
 
 # The length of one period of k-space in each unit.
 PERIOD = {"cycles": 1.0, "radians": 2.0 * np.pi}
+# By how much positions may be beyond one period, relatively: 2π in float32 is.
+ROUNDING = 1e-6
 
 
 class NonCartesian(Sensing):
     """(1/√pixels)·Σ_x X_t(x)·exp(−i k·x) at the positions k of frame t, for one coil or with ``maps``.
 
     ``points`` has shape (frames, …, 2), the row's frequency before the column's, in ``units`` of ``"cycles"`` a pixel
-    (−½ to ½) or ``"radians"`` a pixel (−π to π). The origin is the middle of the image, pixel
-    (height // 2, width // 2). Every frame has the same number of positions. ``maps`` has shape (coils, height, width).
+    (−½ to ½) or ``"radians"`` a pixel (−π to π). k-space is periodic: positions outside of this period are folded into
+    it, and those more than one period from the origin are refused, as they are in other units most likely. The origin
+    of the image is its middle, pixel (height // 2, width // 2). Every frame has the same number of positions. ``maps``
+    has shape (coils, height, width).
 
     b is an array of shape (frames, …), with ``maps`` (frames, coils, …), where … are the middle axes of ``points``. Or
     it is a vector, frame after frame, with ``maps`` all frames of the first coil, then of the second, …
@@ -46,11 +50,11 @@ class NonCartesian(Sensing):
     ) -> None:
         where = "NonCartesian"
         period = PERIOD[check_choice("units", units, tuple(PERIOD), where)]
-        self._points = check_points(points, where) * (2.0 * np.pi / period)
-        if np.max(np.abs(self._points)) > 3.0 * np.pi:
+        self._points = _checked_points(points, where) * (2.0 * np.pi / period)
+        if np.max(np.abs(self._points)) > 2.0 * np.pi * (1.0 + ROUNDING):
             raise bad(
                 "points",
-                f"within one period, from {-period / 2:.3g} to {period / 2:.3g} for units={units!r}",
+                f"within one period of the origin, from {-period:.3g} to {period:.3g} for units={units!r}",
                 f"positions up to {np.max(np.abs(points)):.4g}",
                 where,
             )
@@ -58,26 +62,17 @@ class NonCartesian(Sensing):
         self._samples_shape = np.shape(points)[1:-1]
         height, width = self.frame_shape
         self._maps = np.ones((1, height, width), np.complex128)
+        self._has_maps = self.complex_unknown = maps is not None
         if maps is not None:
             self._maps = AxisOrder("first", False, where).maps(maps, self.frame_shape).astype(np.complex128)
-        self.complex_unknown, self._accuracy = (
-            maps is not None,
-            check_number("accuracy", accuracy, where=where),
-        )
+        self._accuracy = check_number("accuracy", accuracy, where=where)
         self.frames, samples, self.coils = len(self._points), self._points.shape[1], len(self._maps)
         super().__init__((self.frames, height * width), self.coils * self.frames * samples, np.complex128)
         self._plans = {kind: self._plan(kind) for kind in (1, 2)}
 
     def _plan(self, kind: int) -> Any:
         """A plan of finufft for all coils of a frame: type 2 goes from images to k-space, type 1 back."""
-        try:
-            import finufft
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(
-                "NonCartesian needs the package 'finufft'. Install it with: pip install 'rankwolf[mri]'",
-                name="finufft",
-            ) from error
-        return finufft.Plan(
+        return needed("finufft").Plan(
             kind,
             self.frame_shape,
             n_trans=len(self._maps),
@@ -90,7 +85,7 @@ class NonCartesian(Sensing):
         """The measurements of shape (frames, …), or (frames, coils, …), as a vector; a vector as it is."""
         if b.ndim == 1:
             return b
-        coils = () if self.coils == 1 else (self.coils,)
+        coils = (self.coils,) if self._has_maps else ()
         wanted = (self.frames, *coils, *self._samples_shape)
         if b.shape != wanted:
             raise bad("b", f"a vector or k-space of shape {wanted}", f"shape {b.shape}", "recover")
@@ -120,3 +115,18 @@ class NonCartesian(Sensing):
     def _batch(self, values: Array) -> Array:
         """The images or samples of all coils as finufft takes them: those of a single coil have no axis for coils."""
         return np.ascontiguousarray(values[0] if self.coils == 1 else values)
+
+
+def _checked_points(points: Any, where: str) -> Array:
+    """k-space positions as an array of shape (frames, samples, 2); an error unless they are finite numbers."""
+    given = np.asarray(points)
+    if given.ndim < 3 or given.shape[-1] != 2 or given.dtype.kind not in "iuf" or not given.size:
+        raise bad(
+            "points",
+            "k-space positions of shape (frames, …, 2), the row's frequency before the column's",
+            f"shape {given.shape}, dtype {given.dtype}",
+            where,
+        )
+    if not np.all(np.isfinite(given)):
+        raise bad("points", "finite", "NaN or infinite positions", where)
+    return given.reshape(given.shape[0], -1, 2).astype(np.float64)

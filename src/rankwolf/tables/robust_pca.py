@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankwolf import plots
 from rankwolf.api.decompose import decompose_quietly
 from rankwolf.api.settings import check_delta
-from rankwolf.data import Source, SparseZeros
+from rankwolf.data import Source
 from rankwolf.data.centred import centred
 from rankwolf.data.column_statistics import column_medians
 from rankwolf.data.labelled import tensor_on_cpu, with_names
@@ -126,6 +126,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     outliers_ : scipy.sparse.csr_array
         X − mean − L for the same rows, where it is beyond ±3.29·``noise_scale_``, else 0. Without ``refit`` it is S, by
         how much X − mean − L exceeds ±λ_S.
+    refitted_ : bool
+        Whether L is a refit: the ``refit`` of the last ``fit``.
     n_components_, n_features_in_, n_samples_seen_, n_iter_ : int
     gap_, relative_gap_ : float
         Distance of the last ``fit`` from the optimum, certified; before a refit, and before ``n_components`` cut
@@ -197,10 +199,11 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         assert fit.lambdas is not None
         self.lambdas_ = fit.lambdas
         self.n_iter_, self.gap_, self.relative_gap_ = fit.iterations, fit.gap, fit.relative_gap
-        parts = fit.refit() if self.refit and not self.center else fit
-        if self.refit and self.center:
+        self.refitted_ = bool(self.refit)
+        parts = fit.refit() if self.refitted_ and not self.center else fit
+        if self.refitted_ and self.center:
             parts, table, self.mean_ = refit_with_centre(fit, source, self.mean_)
-        found = tidied(parts.low_rank, 0.0 if self.refit else WEAKEST * self.lambdas_[0])
+        found = tidied(parts.low_rank, 0.0 if self.refitted_ else WEAKEST * self.lambdas_[0])
         self.low_rank_, noise = found, self._noise_of_residual(found, table)
         sigma = noise.sigma if parts.noise_scale is None else parts.noise_scale
         self._set_components(found.s, np.asarray(found.vt), sigma, m)
@@ -221,14 +224,14 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     @property
     def _shrinkage(self) -> float:
         """By how much the convex problem shrank the singular values of L: λ_L, or 0 after a refit."""
-        return 0.0 if self.refit else self.lambdas_[0]
+        return 0.0 if self.refitted_ else self.lambdas_[0]
 
     def _outliers(self, table: Source) -> Any:
         """S = T(M − ``low_rank_``) as a CSR array, M being ``table``, from which the centre is subtracted already.
 
         T keeps what is beyond 3.29σ after a refit, and soft-thresholds at λ_S otherwise.
         """
-        if self.refit:
+        if self.refitted_:
             return sparse_part(table, self.low_rank_, OUTLIER_IN_SIGMAS * self.noise_scale_, shrinks=False)
         return sparse_part(table, self.low_rank_, self.lambdas_[1])
 
@@ -319,7 +322,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             rows=self._seen_rows.totals.rows,
             lambdas=self.lambdas_,
             shrinkage=self._shrinkage,
-            convex=not self.refit,
+            convex=not self.refitted_,
         )
 
     def inverse_transform(self, X: Any) -> Array:
@@ -425,7 +428,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         )
         source = open_source(data, None, threads, self.implicit, where="RobustPCA")
         source.frame = frame
-        if self.center and isinstance(source, SparseZeros):
+        if self.center and source.implicit_zeros:
             remedy = "Subtracting a centre would leave no zeros."
             raise bad("center", "False with implicit='zeros'", "True", "RobustPCA", remedy)
         return source

@@ -24,16 +24,17 @@ from typing import Protocol
 import numpy as np
 
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.normal import MEDIAN_OF_NORMAL
 
 # λ_S/σ. It is 3 and not 2, because the residual of a background pixel is about 1.5 times the noise between frames.
-LIMIT_IN_SIGMAS = 3.0
+SPARSE_WEIGHT_IN_SIGMAS = 3.0
 # θ: the share of a video, pixels times frames, above which what stays in one place is background.
 BACKGROUND_SHARE = 0.005
 # The least σ, in gray levels. A codec repeats blocks that hardly change, which hides the noise between consecutive
 # frames, but not over longer times.
 LEAST_NOISE = 1.0
-MEDIAN_OF_NORMAL = 0.6744897501960817  # of |x|, x standard normal
-SAMPLED_PAIRS, SAMPLED_COLUMNS = 48, 65536
+# How many pairs of consecutive frames are compared, and in how many columns.
+PAIRS, COLUMNS_OF_PAIRS = 48, 65536
 # Video has at most two or three times as much noise between frames as inside them, photographs of faces have thirty.
 MOST_VIDEO_RATIO = 6.0
 PHOTOGRAPH_DELTA = 0.01
@@ -59,8 +60,8 @@ def temporal_noise(frames: Frames, present: Frames | None = None) -> float:
     """
     if frames.shape[0] < 2:
         return LEAST_NOISE
-    pairs = np.unique(np.linspace(0, frames.shape[0] - 2, SAMPLED_PAIRS).astype(int))
-    columns = slice(None, None, -(-frames.shape[1] // SAMPLED_COLUMNS))
+    pairs = np.unique(np.linspace(0, frames.shape[0] - 2, PAIRS).astype(int))
+    columns = slice(None, None, -(-frames.shape[1] // COLUMNS_OF_PAIRS))
     counts = np.zeros(256, np.int64)
     for first in pairs:
         one, two = frames[first : first + 2][:, columns].astype(np.int16)
@@ -118,4 +119,4 @@ def weights_for(sigma: float, shape: tuple[int, int], observed_fraction: float =
     """
     long, short = max(shape), min(shape)
     ratio = (observed_fraction * long * max(1.0, BACKGROUND_SHARE * short)) ** 0.5
-    return LIMIT_IN_SIGMAS * sigma * ratio, LIMIT_IN_SIGMAS * sigma
+    return SPARSE_WEIGHT_IN_SIGMAS * sigma * ratio, SPARSE_WEIGHT_IN_SIGMAS * sigma

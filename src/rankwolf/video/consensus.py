@@ -28,13 +28,14 @@ import scipy.ndimage
 import scipy.special
 
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.normal import MEDIAN_OF_NORMAL
 from rankwolf.ground.once import computed_once
 from rankwolf.kernels.pictures import COUNTS, NO_SAMPLE, add_known, mark_strangers, mark_unsupported, select
-from rankwolf.video.choosing_weights import MEDIAN_OF_NORMAL
 from rankwolf.video.side_by_side import for_bands, for_each
-from rankwolf.video.tidy import counts_in_squares, dilate, odd_side, tidy
+from rankwolf.video.tidy import counts_in_squares, dilate, growth, odd_side, tidy
 
-Look = Callable[[int], Array]
+# From the number of a sample to the residual of its frame.
+ResidualOf = Callable[[int], Array]
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,8 @@ class Samples:
         cls,
         rule: ConsensusRule,
         count: int,
-        look: Look,
-        look_after: Look,
+        look: ResidualOf,
+        look_after: ResidualOf,
         noise: float,
         vote: int,
         least_area: float,
@@ -129,7 +130,7 @@ class Samples:
             values[:, :, n] = look(n)
 
         for_each(count, collect, n_threads)
-        reach = int(rule.reach * (height * width / 76800) ** 0.5)
+        reach = int(rule.reach * growth((height, width)))
         rng = np.random.default_rng(0)
         offsets = rng.integers(-reach, reach + 1, (rule.borrowed, count, 2))
         if rule.cleaning:
@@ -208,7 +209,7 @@ def _clean(
     rule: ConsensusRule,
     values: Array,
     offsets: Array,
-    look_after: Look,
+    look_after: ResidualOf,
     vote: int,
     least_area: float,
     n_threads: int,
@@ -285,7 +286,7 @@ def _medians(values: Array, n_threads: int) -> Array:
 
 
 def _restlessness(
-    rule: ConsensusRule, values: Array, usual: Array, look_after: Look, square: int, n_threads: int
+    rule: ConsensusRule, values: Array, usual: Array, look_after: ResidualOf, square: int, n_threads: int
 ) -> tuple[Array, Array]:
     """(flicker, restlessness) of the background, each (height, width), measured over a square around each pixel.
 

@@ -31,6 +31,7 @@ from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad, check_threads
 from rankwolf.ground.whole import whole
 from rankwolf.video.choosing_weights import temporal_noise, weights_for
+from rankwolf.video.drawing import to_gray_levels
 from rankwolf.video.light import LightTest
 from rankwolf.video.mask import Look, MaskModel, MaskRule, as_sample, numbers_in
 from rankwolf.video.model import Model
@@ -132,7 +133,7 @@ class Separator:
         look = Look.at(picture, row, None, low_rank)
         mask = learned.masker.mask(look)
         self._follow(learned, look, mask)
-        return picture.to_frame(np.clip(np.rint(low_rank), 0, 255).astype(np.uint8)), mask
+        return picture.to_frame(to_gray_levels(low_rank)), mask
 
     def _check(self, frame: Array) -> Picture:
         good = isinstance(frame, np.ndarray) and frame.dtype == np.uint8

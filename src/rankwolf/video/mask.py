@@ -130,10 +130,6 @@ class Threshold:
             suspicious &= look.seen
         return self.rule.tidy(suspicious, look.seen)
 
-    def levels(self, shape: tuple[int, int]) -> Array:
-        """The level as an array of this shape, like :meth:`MaskModel.levels`."""
-        return np.full(shape, self.level, np.float32)
-
 
 @dataclass(frozen=True, eq=False)
 class MaskModel:

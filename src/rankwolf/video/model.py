@@ -21,6 +21,7 @@ import numpy as np
 
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.once import computed_once
+from rankwolf.ground.result_files import RESULT, SUMMARY
 from rankwolf.passes.coefficients import fit_rows
 from rankwolf.result import load
 from rankwolf.video.drawing import FrameBlock
@@ -28,6 +29,8 @@ from rankwolf.video.mask import MaskModel, MaskRule, Threshold
 from rankwolf.video.picture import Picture, read_region
 from rankwolf.video.reading import Reader
 
+# The files beside a result: the region of interest, and what the mask has learned.
+REGION, MASK_MODEL = "region.png", "mask.npz"
 SHRINKAGE = 0.1
 SAMPLED_COLUMNS = 32768
 # Newton's method on the sample of pixels ends at a step below this share of ‖V u‖; the next one would be about the
@@ -35,7 +38,7 @@ SAMPLED_COLUMNS = 32768
 TOL = 1e-3
 # The step over all pixels is repeated while it moves L by more than this many gray levels, root mean square.
 LEAST_MOVE, MOST_STEPS = 0.1, 20
-# The entries of summary.json, beside the result, that a model needs.
+# The entries of the summary beside the result that a model needs.
 NEEDED = ("height", "width", "channels", "residual_noise", "contrast", "photographs")
 
 
@@ -58,15 +61,15 @@ class Model:
     @classmethod
     def load(cls, path: Path) -> Model:
         """The model in a folder that ``rankwolf separate`` wrote; ``path`` is the folder, or the result.npz in it."""
-        file = next((p for p in (path, path / "result.npz", path.with_suffix(".npz")) if p.is_file()), path)
+        file = next((p for p in (path, path / RESULT, path.with_suffix(".npz")) if p.is_file()), path)
         fit = load(file)
-        settings = _summary(file.parent / "summary.json")
+        settings = _summary(file.parent / SUMMARY)
         if fit.lambdas is None:
             raise ValueError(
                 f"The model {str(file)!r} was solved with radii; new frames need one with weights."
             )
         height, width, channels = (int(settings[key]) for key in ("height", "width", "channels"))
-        region_file = file.parent / "region.png"
+        region_file = file.parent / REGION
         region = read_region(region_file, height, width) if region_file.exists() else None
         picture = Picture(height, width, channels, region)
         if picture.columns != fit.low_rank.shape[1]:
@@ -91,7 +94,7 @@ class Model:
 
         For photographs, and where ``rule`` has a threshold, it is one level.
         """
-        file = self.path.parent / "mask.npz"
+        file = self.path.parent / MASK_MODEL
         if rule.threshold is not None or self.photographs:
             return Threshold.choose(rule, self.residual_noise, self.contrast)
         try:

@@ -53,7 +53,7 @@ def summarize(outcome: Outcome) -> dict[str, Any]:
         "foreground": job.style,
         "frame_noise": outcome.frame_noise,
         "photographs": outcome.photographs,
-        "weights_from": outcome.weights,
+        "weights_from": outcome.weights_from,
         "residual_noise": outcome.residual_noise,
         "contrast": outcome.contrast,
         **_mask(outcome),

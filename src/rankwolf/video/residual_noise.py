@@ -11,11 +11,13 @@ import numpy as np
 
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.low_rank import LowRank
+from rankwolf.ground.normal import MEDIAN_OF_NORMAL
 from rankwolf.ground.once import computed_once
-from rankwolf.video.choosing_weights import LEAST_NOISE, MEDIAN_OF_NORMAL, Frames
+from rankwolf.video.choosing_weights import LEAST_NOISE, Frames
 from rankwolf.video.picture import Picture
 
-SAMPLED_FRAMES, SAMPLED_COLUMNS = 200, 20000
+# The size of the sample.
+FRAMES_OF_SAMPLE, COLUMNS_OF_SAMPLE = 200, 20000
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,8 +30,8 @@ class Residual:
     @classmethod
     def sample(cls, frames: Frames, present: Frames | None, low_rank: LowRank, picture: Picture) -> Residual:
         """A sample of at most 200 frames and 20000 columns of a solved clip: some pixels, all channels of each."""
-        rows = np.unique(np.linspace(0, frames.shape[0] - 1, SAMPLED_FRAMES).astype(int))
-        pixels = np.arange(0, picture.pixels, -(-picture.pixels // (SAMPLED_COLUMNS // picture.channels)))
+        rows = np.unique(np.linspace(0, frames.shape[0] - 1, FRAMES_OF_SAMPLE).astype(int))
+        pixels = np.arange(0, picture.pixels, -(-picture.pixels // (COLUMNS_OF_SAMPLE // picture.channels)))
         columns = (pixels[:, None] * picture.channels + np.arange(picture.channels)).reshape(-1)
         vt = low_rank.vt[:, columns]
         values, levels = [], []

@@ -1,4 +1,4 @@
-"""Masks against known truth, as CDnet counts: precision, recall, F-measure, false positive rate.
+"""Masks against known truth, as CDnet counts: precision, recall, F-measure, false positive rate; and backgrounds.
 
 Labels of the truth: 0 static, 50 hard shadow (static for the score), 85 outside the region of interest, 170 unknown,
 255 moving. Pixels marked 85 and 170 are not counted, nor are frames outside the temporal range.
@@ -7,7 +7,7 @@ Labels of the truth: 0 static, 50 hard shadow (static for the score), 85 outside
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +15,11 @@ import numpy as np
 
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
+from rankwolf.ground.low_rank import LowRank
+from rankwolf.ground.result_files import SUMMARY
 from rankwolf.video.reading import Moment, Selection, open_frames
 from rankwolf.video.reading.image_folder import IMAGES, natural_key, open_image
+from rankwolf.video.scene import Rendered
 
 SHADOW, OUTSIDE, UNKNOWN, MOVING = 50, 85, 170, 255
 
@@ -86,6 +89,31 @@ def score_frame(mask: Array, labels: Array, region: Array | None = None) -> Scor
     )
 
 
+def score_frames(masks: Iterable[Array], labels: Iterable[Array]) -> Score:
+    """The score of as many frames as there are, from the mask and the labels of each (:func:`score_frame`)."""
+    return sum(map(score_frame, masks, labels), start=Score())
+
+
+def background_distances(video: Rendered, low_rank: LowRank) -> dict[str, float]:
+    """Root mean square distances from the true background in gray levels: of the frames, of their median, and of L.
+
+    ``low_rank_behind_objects`` counts only the pixels that an object hides, or all where there is no object.
+    """
+    truth = video.background
+    found = low_rank[:].reshape(truth.shape)
+    hidden = video.masks if video.masks.any() else np.ones_like(video.masks)
+
+    def distance(error: Array) -> float:
+        return float(np.sqrt(np.mean(np.square(error, dtype=np.float64))))
+
+    return {
+        "frames": distance(video.frames - truth),
+        "median": distance(np.median(video.frames, axis=0) - truth),
+        "low_rank": distance(found - truth),
+        "low_rank_behind_objects": distance((found - truth)[hidden]),
+    }
+
+
 class Truth:
     """A folder of labelled masks in CDnet's layout, or just the masks.
 
@@ -143,7 +171,7 @@ def score_folder(output: Path, truth: Truth) -> Score:
 def masks_of(output: Path) -> Iterator[tuple[int, Array]]:
     """(number in the input, mask) of each frame, from the folder that ``rankwolf separate`` wrote."""
     try:
-        summary = json.loads((output / "summary.json").read_text(encoding="utf-8"))
+        summary = json.loads((output / SUMMARY).read_text(encoding="utf-8"))
         first, every = int(summary["first_frame"]), int(summary["every"])
         height, width = int(summary["height"]), int(summary["width"])
     except (OSError, ValueError, KeyError, TypeError) as error:

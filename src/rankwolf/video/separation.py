@@ -23,6 +23,7 @@ from rankwolf.ground.complaints import check_threads
 from rankwolf.ground.extras import needed
 from rankwolf.ground.machine import available_memory
 from rankwolf.ground.once import computed_once
+from rankwolf.ground.result_files import RESULT
 from rankwolf.video.choosing_weights import (
     MOST_VIDEO_RATIO,
     PHOTOGRAPH_DELTA,
@@ -39,7 +40,7 @@ from rankwolf.video.drawing import (
     write_pictures,
 )
 from rankwolf.video.mask import Look, MaskModel, MaskRule, Threshold
-from rankwolf.video.model import Model, blocks_by_model
+from rankwolf.video.model import MASK_MODEL, REGION, Model, blocks_by_model
 from rankwolf.video.picture import Picture, read_region
 from rankwolf.video.picture_writers import Shape, Sound, open_sink
 from rankwolf.video.reading import Reader, Selection, open_frames
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 
 NAMES = ("background", "foreground", "mask")
-RESULT, STILL, REGION, MASK_MODEL = "result.npz", "background.png", "region.png", "mask.npz"
+STILL = "background.png"
 
 
 class Observer(Protocol):
@@ -152,7 +153,7 @@ class Outcome:
     reader: Reader
     fit: Decomposition | None = None
     frame_noise: float | None = None
-    weights: str | None = None
+    weights_from: str | None = None
     photographs: bool = False
     residual_noise: float = 0.0
     contrast: float = 0.0
@@ -234,7 +235,7 @@ def _solve_all(outcome: Outcome, folder: Path, observer: Observer, look: Any) ->
             outcome.fit = fit = solve_clip(clip, job.solve, fraction, observer, job.max_memory)
         outcome.frame_noise = clip.noise
         outcome.photographs = not clip.is_video
-        outcome.weights = job.solve.weights_from or ("photographs" if outcome.photographs else "noise")
+        outcome.weights_from = job.solve.weights_from or ("photographs" if outcome.photographs else "noise")
         residual = Residual.sample(frames, present, fit.low_rank, picture)
         outcome.residuals = residual.counts()
         outcome.residual_noise, outcome.contrast = residual.noise, residual.contrast

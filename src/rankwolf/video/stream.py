@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -18,7 +19,13 @@ from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
 from rankwolf.video.reading import Selection, is_pattern, open_frames
 from rankwolf.video.reading.base import check_scale
-from rankwolf.video.reading.video_file import has_colors, pixel_aspect, quarter_turns
+from rankwolf.video.reading.video_file import (
+    decoded_frames,
+    has_colors,
+    pixel_aspect,
+    quarter_turns,
+    upright_picture,
+)
 
 STDIN = "-"
 
@@ -114,7 +121,7 @@ class Stream:
             raise ValueError(f"The stream {self.source!r} has no video.")
         stream = container.streams.video[0]
         stream.thread_type = "AUTO"
-        frames = _decoded_frames(container, stream)
+        frames = _whole_frames(container, stream)
         first = next(frames, None)
         if first is None:
             return Opened(iter(()))
@@ -125,14 +132,8 @@ class Stream:
     def _converter(self, first: Any) -> Callable[[Any], Array]:
         """A function that makes a uint8 picture of a decoded frame, in the size, colours and rotation of the first."""
         color = has_colors(first) if self.color is None else self.color
-        kind, turns = "rgb24" if color else "gray", quarter_turns(first)
-        size = [max(1, round(side * self.scale)) for side in (first.width, first.height)]
-
-        def convert(frame: Any) -> Array:
-            picture = frame.reformat(*size, kind, interpolation="AREA").to_ndarray()
-            return np.ascontiguousarray(np.rot90(picture, turns)) if turns else picture
-
-        return convert
+        width, height = (max(1, round(side * self.scale)) for side in (first.width, first.height))
+        return partial(upright_picture, size=(width, height), color=color, turns=quarter_turns(first))
 
 
 def _raw_frames(source: str, shape: RawShape) -> Iterator[Array]:
@@ -140,20 +141,7 @@ def _raw_frames(source: str, shape: RawShape) -> Iterator[Array]:
         yield from shape.read(file)
 
 
-def _decoded_frames(container: Any, stream: Any) -> Iterator[Any]:
-    needed("av")
-    import av
-
+def _whole_frames(container: Any, stream: Any) -> Iterator[Any]:
+    """The decoded frames; damaged packets of a camera are skipped."""
     with container:
-        packets = container.demux(stream)
-        while True:
-            try:
-                packet = next(packets, None)
-                frames = [] if packet is None else packet.decode()
-            except EOFError:
-                return
-            except av.error.FFmpegError:
-                continue  # a damaged packet of a camera is skipped
-            yield from frames
-            if packet is None:
-                return
+        yield from (frame for frame in decoded_frames(container, stream) if frame is not None)

@@ -20,13 +20,18 @@ from rankwolf.kernels.pictures import connect_runs, count_in_squares
 REFERENCE_AREA = 320 * 240
 
 
+def growth(shape: tuple[int, ...]) -> float:
+    """How many times as long a side is in a picture of this shape as in one of 320 × 240."""
+    return float((shape[0] * shape[1] / REFERENCE_AREA) ** 0.5)
+
+
 def odd_side(side: float, shape: tuple[int, ...]) -> int:
     """The side of a square in a picture of this shape, an odd whole number, that is ``side`` in one of 320 × 240.
 
     >>> odd_side(7, (240, 320)), odd_side(7, (90, 120)), odd_side(7, (480, 640))
     (7, 3, 15)
     """
-    return 2 * int(side * (shape[0] * shape[1] / REFERENCE_AREA) ** 0.5 / 2.0) + 1
+    return 2 * int(side * growth(shape) / 2.0) + 1
 
 
 def tidy(suspicious: Array, observed: Array | None, side: int, fill: bool, least_area: float) -> Array:

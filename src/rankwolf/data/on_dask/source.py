@@ -90,6 +90,8 @@ class OnDask(Source):
     alone: workers have as many threads as they were started with.
     """
 
+    maps_lazily = True
+
     def __init__(self, X: Any, observed: Any, n_threads: int, max_memory: int | None = None) -> None:
         m, n = X.shape
         super().__init__((n, m) if m < n else (m, n), X.dtype, m < n, n_threads)

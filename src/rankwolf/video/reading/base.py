@@ -9,11 +9,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
+
 from rankwolf.files.address import Address
 from rankwolf.ground.arrays import Array
 
 # A video that has lost more than this share of its frames is refused; a smaller loss is a warning.
 MOST_LOST = 0.1
+# A picture is gray if the channels of each pixel differ by at most this: a codec rounds the chroma.
+GRAY_TOLERANCE = 6
 
 
 @dataclass(frozen=True)
@@ -152,9 +156,18 @@ class Reader(ABC):
         said = f"{str(self.path)!r} is truncated or damaged: {self.decoded} frames decoded"
         said += f" of {expected} declared" if expected is not None else ""
         said += f", {self.damaged} damaged on the way" if self.damaged else ""
+        return self._judged(said, strict, missing > MOST_LOST * (expected or 0))
+
+    def _judged(self, said: str, strict: bool, too_much: bool) -> str:
+        """The sentence about a loss; a ValueError instead with ``strict``, or where it is ``too_much``."""
         if strict:
             raise ValueError(f"{said}. Without --strict a small loss is a warning.")
-        if missing > MOST_LOST * (expected or 0):
+        if too_much:
             last = self.numbers[self.decoded - 1] + 1
             raise ValueError(f"{said}. Give --end {last} to separate what is there.")
         return said + "."
+
+
+def is_colored(rgb: Array) -> bool:
+    """Whether a picture (height, width, 3), uint8, is more than shades of gray."""
+    return bool(np.ptp(rgb.astype(np.int16), axis=-1).max() > GRAY_TOLERANCE)

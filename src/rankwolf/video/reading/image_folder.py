@@ -14,7 +14,7 @@ import numpy as np
 from rankwolf.files.address import Address
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
-from rankwolf.video.reading.base import Reader, Selection
+from rankwolf.video.reading.base import Reader, Selection, is_colored
 
 # The EXIF tag that says how a camera was held, from 1 to 8: 1 is upright; from 5 on height and width are exchanged.
 ORIENTATION, UPRIGHT, LYING = 0x0112, 1, 5
@@ -60,10 +60,10 @@ class ImageReader(Reader):
             if image.mode in ("1", "L", "LA", "F") or image.mode.startswith("I"):
                 return False
             try:
-                bands = np.asarray(image.convert("RGB")).astype(np.int16)
+                rgb = np.asarray(image.convert("RGB"))
             except (OSError, ValueError, SyntaxError):  # reading it will say so
                 return True
-        return bool(np.ptp(bands, axis=-1).max() > 6)
+        return is_colored(rgb)
 
     @staticmethod
     def _size(file: Path) -> tuple[int, int]:

@@ -14,10 +14,8 @@ import numpy as np
 from rankwolf.files.address import Address
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
-from rankwolf.video.reading.base import MOST_LOST, Reader, Selection
+from rankwolf.video.reading.base import MOST_LOST, Reader, Selection, is_colored
 
-# A frame is gray if the channels of each pixel differ by at most twice this: a codec rounds the chroma.
-LEAST_CHROMA = 3
 # A file has lost frames if its last frame comes earlier than its end by more than so many seconds, and by more than
 # this share of its duration.
 MOST_SILENCE, MOST_SILENCE_SHARE = 1.0, 0.02
@@ -80,33 +78,17 @@ class VideoReader(Reader):
                     self._last = max(self._last, float(frame.time))
                 if number != following:
                     continue
-                picture = frame.reformat(
-                    width, height, "rgb24" if self.channels == 3 else "gray", interpolation="AREA"
-                ).to_ndarray()
-                yield np.ascontiguousarray(np.rot90(picture, turns)) if turns else picture
+                yield upright_picture(frame, (width, height), self.channels == 3, turns)
                 following = next(wanted, None)
                 if following is None:
                     return
             self._ended = True
 
     def _decode(self) -> Iterator[Any]:
-        needed("av")
-        import av
-
-        packets = self._container.demux(self._stream)
-        while True:
-            try:
-                packet = next(packets, None)
-                if packet is None:
-                    return
-                frames = packet.decode()
-            except EOFError:
-                return
-            except av.error.FFmpegError:
-                self.damaged += 1
-                continue
-            for frame in frames:
-                self.damaged += frame.is_corrupt
+        """All frames in order. Packets that cannot be decoded and corrupt frames are counted as ``damaged``."""
+        for frame in decoded_frames(self._container, self._stream):
+            self.damaged += frame is None or frame.is_corrupt
+            if frame is not None:
                 yield frame
 
     def losses(self, strict: bool) -> str | None:
@@ -117,12 +99,7 @@ class VideoReader(Reader):
         if self.count is not None or self.damaged or not cut:
             return super().losses(strict)
         said = f"{str(self.path)!r} is truncated: its last frame is at {self._last:.1f} of {duration:.1f} seconds"
-        if strict:
-            raise ValueError(f"{said}. Without --strict a small loss is a warning.")
-        if silence > MOST_LOST * duration:
-            last = self.numbers[self.decoded - 1] + 1
-            raise ValueError(f"{said}. Give --end {last} to separate what is there.")
-        return said + "."
+        return self._judged(said, strict, silence > MOST_LOST * duration)
 
 
 def _open(address: Address) -> tuple[Any, Any]:
@@ -151,6 +128,35 @@ def _first_frame(address: Address) -> First:
     return First(quarter_turns(frame), has_colors(frame))
 
 
+def decoded_frames(container: Any, stream: Any) -> Iterator[Any]:
+    """The decoded frames of a stream, in order; None in the place of a packet that cannot be decoded."""
+    needed("av")
+    import av
+
+    packets = container.demux(stream)
+    while True:
+        try:
+            packet = next(packets, None)
+            if packet is None:
+                return
+            frames = packet.decode()
+        except EOFError:
+            return
+        except av.error.FFmpegError:
+            yield None
+            continue
+        yield from frames
+
+
+def upright_picture(frame: Any, size: tuple[int, int], color: bool, turns: int) -> Array:
+    """A decoded frame as a uint8 picture, resized to ``size`` (width, height) and then turned to the left.
+
+    ``turns`` counts quarter turns. The picture is RGB, or gray without ``color``.
+    """
+    picture: Array = frame.reformat(*size, "rgb24" if color else "gray", interpolation="AREA").to_ndarray()
+    return np.ascontiguousarray(np.rot90(picture, turns)) if turns else picture
+
+
 def quarter_turns(frame: Any) -> int:
     """How many quarter turns to the left make a decoded frame upright."""
     turns: int = round(frame.rotation / 90) % 4
@@ -161,8 +167,7 @@ def has_colors(frame: Any) -> bool:
     """Whether a decoded frame is more than shades of gray."""
     if frame.format.name.startswith("gray"):
         return False
-    rgb = frame.reformat(format="rgb24").to_ndarray().astype(np.int16)
-    return bool((rgb.max(axis=-1) - rgb.min(axis=-1)).max() > 2 * LEAST_CHROMA)
+    return is_colored(frame.reformat(format="rgb24").to_ndarray())
 
 
 def pixel_aspect(ratio: Fraction | None, turns: int) -> Fraction | None:
