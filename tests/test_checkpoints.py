@@ -15,6 +15,7 @@ import pytest
 import scipy.sparse
 
 import rankwolf as rw
+from rankwolf.sensing import Sense
 from rankwolf.solvers import SOLVERS, FrankWolfeThresholding
 
 RADII = (400.0, 900.0)
@@ -133,6 +134,24 @@ def test_other_data_and_settings_are_refused(tmp_path):
     with pytest.raises(ValueError, match="'rng' parameter"):
         again(rng=np.random.Generator(np.random.MT19937(0)))
     assert again(tol=1e-5, n_threads=1, max_seconds=100.0).iterations <= 4
+
+
+@pytest.mark.doubts("most of it is noise", "λ_S is below the noise", "iteration limit")
+@pytest.mark.parametrize("method", ["primal-dual", "fista"])
+def test_more_measurements_than_entries(method, tmp_path):
+    """Several coils see each pixel, so that p > mn."""
+    rng, path = np.random.default_rng(0), tmp_path / "run.checkpoint"
+    A = Sense(np.ones((9, 6, 5), bool), rng.standard_normal((3, 6, 5)) + 1j, time="first")
+    b = A.apply(rng.standard_normal((9, 2)) @ rng.standard_normal((2, 30)))
+    assert A.size > A.shape[0] * A.shape[1]
+    settings = {"method": method, "delta": 1e-2, "tol": 1e-12, "rng": 0}
+    whole = rw.recover(b, A, max_iter=8, **settings)
+    rw.recover(b, A, max_iter=4, checkpoint=path, **settings)
+    with pytest.raises(ValueError, match="other data"):
+        rw.recover(b[::-1], A, max_iter=8, checkpoint=path, resume=True, **settings)
+    rest = rw.recover(b, A, max_iter=8, checkpoint=path, resume=True, **settings)
+    assert rest.iterations == 8
+    assert rest.objective == pytest.approx(whole.objective, rel=1e-8)
 
 
 @pytest.mark.doubts("λ_S is below the noise", "iteration limit")

@@ -289,6 +289,20 @@ def test_delta_is_checked_by_the_rule_of_decompose():
         RobustPCA(random_state=0).fit(X).set_params(delta="autoo").partial_fit(X)
 
 
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"tol": -1.0}, "tol"),
+        ({"method": "x"}, "method"),
+        ({"max_iter": 0}, "max_iter"),
+        ({"lambdas": (1,)}, "lambdas"),
+    ],
+)
+def test_errors_name_the_estimator(settings, name):
+    with pytest.raises(ValueError, match=f"'{name}' parameter of RobustPCA must be"):
+        RobustPCA(**settings).fit(contaminated()[0])
+
+
 def test_weights_are_passed_on():
     data, _, _ = contaminated(missing=0.0, offset=0.0)
     model = RobustPCA(lambdas=(5.0, 0.3), center=False, refit=False, random_state=0).fit(data)

@@ -23,7 +23,13 @@ from rankwolf.data.labelled import tensor_on_cpu, with_names
 from rankwolf.data.open import open_source, stays_where_it_is
 from rankwolf.data.tiles import is_sparse
 from rankwolf.ground.arrays import Array
-from rankwolf.ground.complaints import RankwolfWarning, bad, check_number, check_threads
+from rankwolf.ground.complaints import (
+    BadParameterError,
+    RankwolfWarning,
+    bad,
+    check_number,
+    check_threads,
+)
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.ground.table_frame import Frame
 from rankwolf.result.decomposition import Decomposition
@@ -249,17 +255,20 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             table = centred(source, self.mean_)
             if bound < np.inf:
                 table.set_bound(bound)
-            fit = decompose_quietly(
-                table,
-                lambdas=lambdas,
-                delta=self.delta,
-                method=self.method,
-                max_iter=self.max_iter,
-                rng=seed,
-                tol=max(self.tol, ROUGH_TOL) if rough else self.tol,
-                n_threads=self.n_threads,
-                verbose=self.verbose,
-            )
+            try:
+                fit = decompose_quietly(
+                    table,
+                    lambdas=lambdas,
+                    delta=self.delta,
+                    method=self.method,
+                    max_iter=self.max_iter,
+                    rng=seed,
+                    tol=max(self.tol, ROUGH_TOL) if rough else self.tol,
+                    n_threads=self.n_threads,
+                    verbose=self.verbose,
+                )
+            except BadParameterError as error:  # the user called RobustPCA
+                raise BadParameterError(error.name, "RobustPCA", error.words) from None
             assert fit.lambdas is not None
             lambdas, bound = fit.lambdas, table.bound
             if attempt == MOST_CENTRES or not self.center:
