@@ -8,6 +8,7 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 from rankwolf.kernels import pairs, pictures, regressions, selection, tile_loops
 
@@ -94,3 +95,76 @@ def test_arrays_are_copied_by_loops(module):
         and not isinstance(node.value, ast.Constant | ast.UnaryOp)
     ]
     assert copies == []
+
+
+@pytest.fixture
+def tile():
+    """M with gaps, L, S and the S before it."""
+    rng = np.random.default_rng(3)
+    M, L, S, before = rng.standard_normal((4, 7, 2100))
+    M[rng.random(M.shape) < 0.2] = np.nan
+    return M, L, S * (rng.random(S.shape) < 0.3), before
+
+
+def test_the_excess_is_that_of_the_projection(tile):
+    total, count = tile_loops.excess_over(tile[1], 0.7)
+    over = np.abs(tile[1]) - 0.7
+    assert (total, count) == (pytest.approx(over[over > 0].sum()), np.count_nonzero(over > 0))
+
+
+def test_misfit_and_norms_of_a_tile(tile):
+    M, L, S, _ = tile
+    squared, s_norm, nonzeros = tile_loops.misfit(M, L, S)
+    assert squared == pytest.approx(np.nansum((L + S - M) ** 2))
+    assert (s_norm, nonzeros) == (pytest.approx(np.abs(S).sum()), np.count_nonzero(S))
+
+
+@pytest.mark.parametrize("update", [True, False])
+def test_a_proximal_point_by_its_formula(tile, update):
+    """X = L̂ − R/2, S⁺ = T(Ŝ − R/2) on Ω, with R = P_Ω(L̂ + Ŝ − M), Ŝ = S + β(S − S₋)."""
+    M, L, S, before = tile
+    ahead = S + 0.4 * (S - before)
+    R = np.where(np.isnan(M), 0.0, L + ahead - M)
+    step = np.where(np.isnan(M), 0.0, ahead - R / 2)
+    expected = np.sign(step) * np.maximum(np.abs(step) - 0.3, 0.0) if update else before
+    X, new = L.copy(), before.copy()
+    tile_loops.proximal_point(M, X, S, new, 0.4, 0.3, update)
+    np.testing.assert_allclose(X, L - R / 2, atol=1e-14)
+    np.testing.assert_allclose(new, expected, atol=1e-14)
+
+
+def test_a_transposed_copy_in_another_type():
+    columns = np.random.default_rng(0).integers(0, 255, (53, 21), dtype=np.uint8)
+    tile = np.empty((21, 53), np.float32)
+    tile_loops.cast_transposed(columns, tile)
+    assert np.array_equal(tile, columns.T)
+
+
+def test_a_residual_at_stored_entries():
+    rng = np.random.default_rng(1)
+    matrix = scipy.sparse.random_array((9, 14), density=0.4, rng=rng, format="csr")
+    left, right, found = rng.standard_normal((9, 3)), rng.standard_normal((14, 3)), np.empty(matrix.nnz)
+    tile_loops.subtract_sampled(matrix.data, matrix.indices, matrix.indptr, left, right, found)
+    rows, columns = matrix.nonzero()
+    np.testing.assert_allclose(found, matrix.data - (left @ right.T)[rows, columns], atol=1e-14)
+
+
+def test_pictures_differ_where_one_channel_does():
+    rng = np.random.default_rng(2)
+    one, two = rng.uniform(0.0, 255.0, (2, 11, 13, 3)).astype(np.float32)
+    gain, level = np.array([1.0, 0.9, 1.1], np.float32), rng.uniform(50, 150, (11, 13)).astype(np.float32)
+    found = np.empty((11, 13), np.bool_)
+    pictures.mark_differences(one, two, gain, level, found)
+    assert np.array_equal(found, np.abs(one - gain * two).max(axis=2) > level)
+
+
+@pytest.mark.parametrize("radius", [20, 60, 120])
+def test_near_is_euclidean_over_all_channels(radius):
+    rng = np.random.default_rng(radius)
+    one, many = (
+        rng.integers(0, 80, (1, 40, 3)).astype(np.int16),
+        rng.integers(0, 80, (1, 40, 1, 3)).astype(np.int16),
+    )
+    near = [pictures.are_near(one, 0, x, many, 0, x, 0, radius**2) for x in range(40)]
+    assert near == (((one[0] - many[0, :, 0]).astype(int) ** 2).sum(axis=1) <= radius**2).tolist()
+    assert {True, False} >= set(near)

@@ -6,11 +6,13 @@ import datetime
 import re
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 
 import rankwolf as rw
+from rankwolf.data.labelled import chosen_columns
 
 pd = pytest.importorskip("pandas")
 NAMES = list("abcdefgh")
@@ -268,6 +270,18 @@ def test_all_columns_in_another_order_are_in_that_order(library):
     fit = rw.decompose(table, columns=turned, rng=0)
     assert list(fit.low_rank.to_frame().columns) == turned
     np.testing.assert_array_equal(fit.low_rank, rw.decompose(numbers()[:, ::-1].copy(), rng=0).low_rank)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_thousands_of_columns_take_no_time(library):
+    """Looking up each type or name among all the others took minutes."""
+    table = pytest.importorskip(library).DataFrame({f"gene {i}": [1.0, 2.0] for i in range(12_000)})
+    start = time.perf_counter()
+    assert chosen_columns(table) is table
+    assert list(chosen_columns(table, list(table.columns)[::-1]).columns) == list(table.columns)[::-1]
+    assert time.perf_counter() - start < 5.0
+    with pytest.raises(ValueError, match=r"Got the name \['gene 1'\]"):
+        chosen_columns(table, [["gene 1"]])
 
 
 @pytest.mark.parametrize("function", [rw.decompose, rw.path, rw.select_delta])

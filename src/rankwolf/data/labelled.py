@@ -6,9 +6,11 @@ Objects of pandas, polars, xarray, pyarrow and torch are recognised by the modul
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -82,17 +84,18 @@ def chosen_columns(X: Any, columns: Any = "all", where: str = "decompose") -> An
 
     It is ``X`` itself where these are all of its columns, in its own order.
     """
-    names, wrong = list(X.columns), _wrong_pandas if library_of(X) == "pandas" else _wrong_polars
+    names = list(X.columns)
+    wrong = partial(_wrong_pandas if library_of(X) == "pandas" else _wrong_polars, X, list(X.dtypes))
     kept = list(range(len(names)))
     if isinstance(columns, str) and columns == "numeric":
-        kept = [number for number in kept if wrong(X, number) is None]
+        kept = [number for number in kept if wrong(number) is None]
         if not kept:
-            raise bad("X", "a table with a column of numbers", _named(X, wrong, range(len(names))), where)
+            raise bad("X", "a table with a column of numbers", _named(names, wrong, range(len(names))), where)
     elif isinstance(columns, str) and columns == "all":
         pass
     else:
         kept = _found(names, columns, where)
-    found = _named(X, wrong, kept)
+    found = _named(names, wrong, kept)
     if found:
         raise bad("X", "a table of numbers in every column", found, where, SET_ASIDE)
     if kept == list(range(len(names))):
@@ -139,32 +142,39 @@ def _found(names: Sequence[Any], wanted: Any, where: str) -> list[int]:
         items = list(wanted)
     except TypeError:
         raise bad("columns", rule, repr(wanted), where) from None
-    missing = [item for item in items if item not in names]
+    places: dict[Any, list[int]] = {}  # several, where columns of X share a name
+    for number, name in enumerate(names):
+        places.setdefault(name, []).append(number)
+    missing = [item for item in items if not _is_key(item, places)]
     if missing or not items:
         has = ", ".join(map(repr, names[:8]))
         got = f"the name {missing[0]!r}" if missing else "none"
         raise bad("columns", f"names of columns of X, which has {has}", got, where)
-    repeated = [item for number, item in enumerate(items) if item in items[:number]]
+    repeated = [item for item, count in Counter(items).items() if count > 1]
     if repeated:
         raise bad("columns", "names that are given once each", f"the name {repeated[0]!r} twice", where)
-    return [number for item in items for number, name in enumerate(names) if name == item]
+    return [number for item in items for number in places[item]]
 
 
-def _named(X: Any, wrong: Any, numbers: Sequence[int]) -> str:
+def _is_key(item: Any, places: dict[Any, list[int]]) -> bool:
+    try:
+        return item in places
+    except TypeError:  # a list, say: no column has such a name
+        return False
+
+
+def _named(names: Sequence[Any], wrong: Callable[[int], str | None], numbers: Sequence[int]) -> str:
     """Words about those of the columns that hold no numbers, and what they hold; empty where all hold numbers."""
     found = [
-        f"{what} in column {X.columns[number]!r}"
-        for number in numbers
-        if (what := wrong(X, number)) is not None
+        f"{what} in column {names[number]!r}" for number in numbers if (what := wrong(number)) is not None
     ]
     more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
     return ", ".join(found[:MOST_NAMED]) + more
 
 
-def _wrong_pandas(X: Any, number: int) -> str | None:
+def _wrong_pandas(X: Any, dtypes: Sequence[Any], number: int) -> str | None:
     """Words for what a column holds that is no number; None where it holds numbers alone."""
-    pandas = sys.modules["pandas"]
-    dtype = X.dtypes.iloc[number]
+    pandas, dtype = sys.modules["pandas"], dtypes[number]
     if pandas.api.types.is_numeric_dtype(dtype):
         return f"complex numbers ({dtype})" if dtype.kind == "c" else None
     if dtype != np.object_:
@@ -195,8 +205,8 @@ def _worded(kind: str) -> str:
     return f"the type {kind}" if found is None else f"{found} ({kind})"
 
 
-def _wrong_polars(X: Any, number: int) -> str | None:
-    dtype = X.dtypes[number]
+def _wrong_polars(X: Any, dtypes: Sequence[Any], number: int) -> str | None:
+    dtype = dtypes[number]
     if dtype.is_numeric() or str(dtype) in ("Boolean", "Null"):
         return None
     return _worded(str(dtype))

@@ -171,7 +171,9 @@ class FitTrimmed(Task[TrimmedSums]):
         (n, r) = right.shape
         self.sigma, self.usual = sigma, sigma / limit if limit > 0.0 else 0.0
         self.scales = np.ones(n, right.dtype) if scales is None else scales.astype(right.dtype)
-        self.prior = (np.zeros((r, r)) if prior is None else prior).astype(right.dtype)
+        # In float32 a prior with directions of very different lengths would not stay positive definite.
+        self.exact_prior = np.zeros((r, r)) if prior is None else prior.astype(np.float64)
+        self.prior = self.exact_prior.astype(right.dtype)
         self.right, self.right_t = right, np.ascontiguousarray(right.T)
         self.turn, self.limit, self.steps = turn.astype(right.dtype), limit, min(r, ROW_STEPS) if moves else 0
         self.full = n * r * r <= MOST_NUMBERS
@@ -268,7 +270,7 @@ class FitTrimmed(Task[TrimmedSums]):
         sizes = self._row_scales(np.abs(tile - left @ self.right_t)) * self.scales
         rows, live = stored(tile), np.zeros(tile.shape, tile.dtype)
         before, seen = left.copy(), tile == tile
-        live[seen] = trim_rows(rows, self.right, self.prior, self.limit, left, sizes[seen])
+        live[seen] = trim_rows(rows, self.right, self.exact_prior, self.limit, left, sizes[seen])
         self._note(sums, left - before, left)
         weights = live / np.square(sizes)
         residual = tile - left @ self.right_t
@@ -322,7 +324,7 @@ class FitTrimmed(Task[TrimmedSums]):
         residual = sampled_residual(tile, left, self.right)
         if self.selects:
             before = left.copy()
-            trim_rows(tile, self.right, self.prior, self.limit, left)
+            trim_rows(tile, self.right, self.exact_prior, self.limit, left)
             self._note(sums, left - before, left)
             residual = sampled_residual(tile, left, self.right)
         elif self.steps:
@@ -349,11 +351,12 @@ class FitTrimmed(Task[TrimmedSums]):
 
     def _fitted_rows(self, tile: scipy.sparse.csr_array, left: Array) -> Array:
         """Each row's least squares on its stored entries with the prior P: u = R b with RRᵀ = P⁻¹, so uᵀPu = ‖b‖²."""
-        rank = left.shape[1]
-        root = np.linalg.inv(np.linalg.cholesky(self.prior.astype(np.float64) + RIDGE * np.eye(rank))).T
-        right = np.ascontiguousarray(self.right @ root, left.dtype)
-        scores = np.ascontiguousarray(np.linalg.solve(root, left.T.astype(np.float64)).T, left.dtype)
-        kernels.fit_stored_rows(tile.data, tile.indices, tile.indptr, right, 1.0, np.inf, 1e-9, 2, scores)
+        root = np.linalg.inv(np.linalg.cholesky(self.exact_prior + RIDGE * np.eye(left.shape[1]))).T
+        # In float64: where P is nearly 0, R is large, and in float32 its square would hide the 1 of ‖b‖².
+        entries, right = tile.data.astype(np.float64), np.ascontiguousarray(self.right @ root)
+        indices, pointers = tile.indices.astype(np.int64), tile.indptr.astype(np.int64)
+        scores = np.ascontiguousarray(np.linalg.solve(root, left.T.astype(np.float64)).T)
+        kernels.fit_stored_rows(entries, indices, pointers, right, 1.0, np.inf, 1e-9, 2, scores)
         return np.asarray(scores @ root.T, left.dtype)
 
 
@@ -384,7 +387,6 @@ def trim_rows(
     entries, here = rows.data.astype(np.float64), left.astype(np.float64)
     indices, pointers = rows.indices.astype(np.int64), rows.indptr.astype(np.int64)
     right = np.ascontiguousarray(right, np.float64)
-    prior = prior.astype(np.float64)
     ridged = prior + RIDGE * np.eye(len(prior))
     reach = np.sum((right @ np.linalg.inv(ridged)) * right, axis=1)
     # One of the starts is a convex fit. With u = R b and RRᵀ = P⁻¹ the prior is ‖b‖².

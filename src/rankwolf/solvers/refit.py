@@ -271,7 +271,7 @@ class _Refit:
         ``WEAKEST_DIRECTION`` is a floor under the eigenvalues of UᵀU. It keeps the inverse positive in floating point
         where a direction is far below the others, as when the rank is too high for data without noise.
         """
-        gram = self.turn.T @ self.gram @ self.turn
+        gram = self.turn.T @ _without_negative(self.gram) @ self.turn
         floor = WEAKEST_DIRECTION * (float(np.trace(gram)) + np.finfo(np.float64).tiny)
         inverse = np.linalg.inv(0.5 * (gram + gram.T) + floor * np.eye(len(gram)))
         return np.asarray(0.5 * self.sigma**2 * self.source.shape[0] * (inverse + inverse.T))
@@ -307,6 +307,14 @@ class _Refit:
     @computed_once
     def _columns(self) -> Source | None:
         return self.source.by_columns()
+
+
+def _without_negative(gram: Array) -> Array:
+    """UᵀU with 0 for eigenvalues that rounding, of float32 above all, has made negative; itself if there are none."""
+    values, vectors = np.linalg.eigh(0.5 * (gram + gram.T))
+    if not values.size or values[0] >= 0.0:
+        return gram
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
 def _first(count: int, columns: Array) -> Array:
