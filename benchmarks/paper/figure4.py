@@ -7,6 +7,7 @@ yaleB01 to 03, δ = 0.01, ρ = 1 and ρ = 0.6, solved to a certified gap of 1e-3
 from __future__ import annotations
 
 from benchmarks import data
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import FOLDER
 from benchmarks.paper.figure3 import RHOS, draw, panel
 
@@ -15,6 +16,7 @@ MOMENTS = {"yaleB01": 17, "yaleB02": 24, "yaleB03": 53}
 
 
 def main() -> None:
+    options_of(__doc__).parse_args()
     panels = [panel(name, moment, rho, "paper") for name, moment in MOMENTS.items() for rho in RHOS]
     assert set(MOMENTS) == set(data.FACES)
     draw(panels, FOLDER / "figure4.png")

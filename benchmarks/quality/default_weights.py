@@ -15,6 +15,7 @@ import numpy as np
 
 import rankwolf as rw
 from benchmarks.data import Array, frames
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import Results, table
 from benchmarks.quality.panels import TABLES, Panel, clean_table, spoil
 
@@ -41,6 +42,7 @@ def error(panel: Panel, centre: Array, fit: rw.Decomposition) -> float:
 
 
 def main() -> None:
+    options_of(__doc__).parse_args()
     results = Results("default_weights", {})
     for name in TABLES:
         panel = spoil(clean_table(name, 0), 0)

@@ -11,6 +11,7 @@ from itertools import product
 import numpy as np
 
 import rankwolf as rw
+from benchmarks.harness.options import options_of
 from benchmarks.harness.results import table
 from rankwolf.sensing import LinearSensing, orthonormalize
 
@@ -20,6 +21,7 @@ NOISE = {"none": 0.0, "3 %": 0.03}
 
 
 def main() -> None:
+    options_of(__doc__).parse_args()
     rng = np.random.default_rng(0)
     L = np.outer(rng.standard_normal(SIDE), rng.standard_normal(SIDE))
     S = np.where(rng.random(L.shape) < 0.02, 10.0 * rng.choice([-1.0, 1.0], L.shape), 0.0)

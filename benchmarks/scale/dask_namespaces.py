@@ -17,6 +17,7 @@ from distributed import Client
 
 import rankwolf as rw
 from benchmarks.faults.dask_killed import matrix
+from benchmarks.harness.options import options_of
 
 BRIDGE, HOST, PORT = "rwbridge", "10.77.0.1", "8786"
 ADDRESSES = ["10.77.0.2", "10.77.0.3", "10.77.0.4"]
@@ -53,6 +54,7 @@ def start(k: int, folder: Path, *words: str) -> subprocess.Popen[bytes]:
 
 
 def main() -> None:
+    options_of(__doc__).parse_args()
     processes: list[subprocess.Popen[bytes]] = []
     with tempfile.TemporaryDirectory() as name:
         try:
