@@ -139,6 +139,7 @@ class Case:
 class Question:
     """A form of the problem: its columns, how to load one, and what is varied."""
 
+    title: str
     about: str
     columns: Sequence[str]
     load: Callable[[str], Case]
@@ -194,7 +195,8 @@ def _norms(name: str) -> tuple[data.Array, tuple[float, float]]:
 
 QUESTIONS = {
     "weights": Question(
-        "Given weights: a matrix, and the share of its entries that is observed.",
+        "Given weights",
+        "A matrix, and the share of its entries that is observed.",
         [
             f"{name} {rho:g}"
             for name in (*data.FACES, "escalator", "lobby", "highway", "restaurant")
@@ -204,14 +206,16 @@ QUESTIONS = {
         {**HEURISTICS, **CONSTANTS},
     ),
     "pursuit": Question(
-        "L + S = M, `noise=0`, on random matrices: the side, the rank, the share of corrupted entries, the seed. `×`: "
-        "the error of L is above 1e-6.",
+        "L + S = M",
+        "`noise=0` on random matrices: the side, the rank, the share of corrupted entries, the seed. `×`: the error of "
+        "L is above 1e-6.",
         list(PURSUITS),
         without_noise,
         OF_PURSUIT,
     ),
     "radii": Question(
-        "Radii: a matrix, and the share of the norms that the optimum of the paper's weights has; `random`: small "
+        "Radii",
+        "A matrix, and the share of the norms that the optimum of the paper's weights has; `random`: small "
         "matrices with radii that are drawn at random, and the seed.",
         [f"{name} {share:g}" for name in EXACT for share in SHARES] + [f"random {seed}" for seed in RANDOM],
         with_radii,
@@ -247,9 +251,9 @@ Worth less than a twentieth in the first table, and still there:
   directions in which a proof failed, without which a run could end at a point that is not optimal.
 - *The first fit of the rows at three clip levels*: 2 %, by the rule too little. It is one constant and no code of its
   own, and stays until the tables are made again: without it they would all be those of another solver.
-- *Levels of the path that end at a gap of 0.02*: a constant has to be there; ten times as much is hardly worse.
+- *Levels of the path that end at a gap of 0.02*: a constant has to be there; five times as much is hardly worse.
 - *Prices that take shorter steps after a while*, for radii: nothing on recorded data, but of 80 random problems two do
-  not end without it.
+  not end within 200 passes without it.
 - *How far objectives are compared, the margin, how often rows step with radii*: flat, within 3 % around the values.
 - *When the end of `noise=0` is tried*: a tenth of a per cent instead of one is a little quicker and once gave an L that
   is not exact (`×`); the other constants of the end change nothing here. A fall by 10 in the spectrum was needed for
@@ -337,8 +341,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not chosen.table:
         for question in chosen.question:
             count_passes(results, question, chosen.columns, chosen.only)
-    texts = {name: f"## {asked.about}\n\n{report(results.rows, name)}" for name, asked in QUESTIONS.items()}
-    print("\n\n".join(texts[question] for question in chosen.question))
+    texts = {
+        name: f"## {asked.title}\n\n{asked.about}\n\n{report(results.rows, name)}\n"
+        for name, asked in QUESTIONS.items()
+    }
+    print("\n".join(texts[question] for question in chosen.question))
     if chosen.table:
         DOCUMENT.write_text("\n".join([HEAD, *texts.values(), NOTES]), encoding="utf-8")
 
