@@ -134,7 +134,7 @@ class AlternatingState:
 
 
 class Alternating(Solver[Penalized, AlternatingState]):
-    """Alternating robust regressions with Frank-Wolfe's directions; :mod:`rankwolf.solvers.alternating` says how.
+    """Alternating robust regressions with Frank-Wolfe's directions; ``rankwolf.solvers.alternating`` says how.
 
     Cost of an iteration: two passes, or three where directions are added. A Newton step, of at most three in a pass,
     costs k·r² + r³/3 operations for a row or column with k stored entries and rank r. Memory: the factors, and the
