@@ -159,7 +159,10 @@ def _frame(block: Array, place: slice, labels: Labels) -> Any:
 
 
 def dialect_for(kind: str, like: LabelledMatrix) -> Dialect:
-    """The dialect for a text: that of ``like`` where it was read from the same kind, else commas or tabs and points."""
+    """The dialect in which a text is written: that of ``like``, if it was read from a file of the same ``kind``.
+
+    Otherwise commas or tabs, by the kind, with decimal points.
+    """
     if like.kind == kind and like.dialect is not None:
         return like.dialect
     return Dialect("\t" if kind.startswith("tsv") else ",")

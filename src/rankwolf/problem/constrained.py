@@ -9,8 +9,8 @@ from rankwolf.ground.arrays import Array
 from rankwolf.problem.base import FindThreshold, Found, Share, WithOracles
 from rankwolf.problem.penalized import Penalized
 
-# Models of how norms respond to changes are trusted up to changes of this share of the norm; the same share of the
-# value of larger deviations is added to an estimated objective, as a safety margin.
+# The models of how a norm responds to its weight are trusted for changes of up to this share of the norm. Where a norm
+# is further off, this share of what the deviation is worth is added to the estimated objective, as a safety margin.
 NEAR = 0.1
 
 
