@@ -11,12 +11,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
 
-.PHONY: help demo test coverage lint docs docs-quick dist test-sdist test-matrix test-lowest bench fuzz chaos long-use
+.PHONY: help demo test test-fast test-portable coverage lint docs docs-quick dist test-sdist test-matrix test-lowest bench fuzz chaos long-use
 .PHONY: test-on-one system-packages clean
 
 help:
 	@echo "make demo             render a scene and separate it"
 	@echo "make test             run the tests"
+	@echo "make test-fast        those of the core, below a minute"
+	@echo "make test-portable    the core's tests without what only POSIX has"
 	@echo "make lint             ruff and mypy"
 	@echo "make docs             the site, in docs/_build/html: gallery, links, doctests, every code block"
 	@echo "make docs-quick       the same without running the gallery"
@@ -37,6 +39,17 @@ demo: $(VENV)/demo.stamp
 
 test: $(VENV)/dev.stamp
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+# The core without what only POSIX has (tests/portable): no fcntl, no resource, no fork, nothing from /proc about memory.
+CORE := tests/test_platform.py tests/ground tests/files/test_kinds.py tests/test_input.py tests/test_oracles.py
+
+FAST := $(addprefix tests/test_,forms.py hybrid.py oracles.py kernels.py stopping.py theory.py)
+
+test-fast: $(VENV)/dev.stamp
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) $(FAST)
+
+test-portable: $(VENV)/dev.stamp
+	PYTHONPATH=tests/portable OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) $(CORE)
 
 # Twice, because the lines of a compiled function are not followed: all tests, then those of the kernels without compiling.
 UNCOMPILED := $(addprefix tests/test_,kernels.py rows.py selection.py complex.py video_mask.py video_consensus.py)

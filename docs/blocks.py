@@ -105,7 +105,7 @@ def _run_python(block: Block, result: multiprocessing.SimpleQueue[str]) -> None:
 
 def run_python(block: Block) -> str:
     """ "pass", or "fail: …". The process is forked, so that the libraries are imported once for all blocks."""
-    for name in ("rankwolf.api.decompose", "rankwolf.tables.robust_pca", "matplotlib.pyplot", "pandas"):
+    for name in ("rankwolf.api.decompose", "rankwolf.factors.robust_pca", "matplotlib.pyplot", "pandas"):
         importlib.import_module(name)
     context = multiprocessing.get_context("fork")
     result = context.SimpleQueue()

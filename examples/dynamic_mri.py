@@ -154,7 +154,7 @@ def main() -> None:
     b = A.apply(truth) + NOISE * np.abs(truth).max() / 2.0**0.5 * noise
     print(f"{A}, {COILS * truth.size / A.size:.1f}-fold under-sampled")
 
-    plain = rw.recover(b, A, stop="path", rng=0)
+    plain = rw.recover(b, A, stop="prediction", rng=0)
     transform = Temporal("fourier", A.shape)
     fit = rw.recover(b, A @ transform.inverse, rng=0)
     print(fit)

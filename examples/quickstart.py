@@ -8,6 +8,7 @@ X = signal + 0.1 * rng.standard_normal(signal.shape)  # noise everywhere,
 X[rng.random(X.shape) < 0.05] += 10.0  # gross errors in a twentieth of the entries,
 X[rng.random(X.shape) < 0.20] = np.nan  # and a fifth was not observed
 
-fit = rw.decompose(X, delta="auto", rng=0)
+fit = rw.decompose(X, rng=0)
 print(fit)
+print(fit.convex)  # the optimum behind it, with its certificate
 print(f"relative error of L: {np.linalg.norm(fit.low_rank[:] - signal) / np.linalg.norm(signal):.4f}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -93,6 +92,7 @@ def no_file_beyond() -> Callable[[int], AbstractContextManager[None]]:
 
     @contextmanager
     def limited(size: int) -> Iterator[None]:
+        resource = pytest.importorskip("resource")
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
         try:

@@ -84,7 +84,7 @@ def test_a_run_with_a_cell_out_of_scale_is_taken_up_again_with_the_same_bound(tm
     place = tmp_path / "run.checkpoint"
     rw.decompose(data, delta="auto", rng=0, max_iter=2, tol=1e-6, checkpoint=place)
     resumed = rw.decompose(data, delta="auto", rng=0, tol=1e-6, checkpoint=place, resume=True)
-    whole = rw.decompose(data, delta="auto", rng=0, tol=1e-6)
+    whole = rw.decompose(data, delta="auto", rng=0, tol=1e-6, refit=False)
     assert resumed.objective == whole.objective
 
 
@@ -132,21 +132,6 @@ def test_a_constant_table_and_an_empty_one_have_no_noise():
     assert descent.noise_of_array(np.full((5, 4), np.nan)).sigma == 0.0
     assert descent.noise_of_array(np.zeros((5, 4))).sigma == 0.0
     assert rw.decompose(np.full((30, 4), 7.0), delta="auto", rng=0).low_rank.rank == 1
-
-
-@pytest.mark.parametrize("spoiled", [False, True])
-def test_the_noise_of_later_batches_is_measured_as_that_of_the_first(spoiled):
-    """With few columns, and with a cell of 1e12 in a later batch."""
-    data, truth = mixture(0, 1500, 6, 2, 0.1, 0.03)
-    if spoiled:
-        data[1100, 3] = 1e12
-    model = rw.RobustPCA(random_state=0)
-    for first in range(0, 1500, 500):
-        model.partial_fit(data[first : first + 500])
-        assert 0.1 < model.lambdas_[1] < 0.4
-        assert model.n_components_ == 2
-    fitted = model.inverse_transform(model.transform(data))
-    assert np.linalg.norm(fitted - truth) < 0.15 * np.linalg.norm(truth)
 
 
 def test_a_rung_predicts_as_robust_regressions_of_its_rows_do():

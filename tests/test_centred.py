@@ -15,7 +15,6 @@ from rankwolf.data.summary import Describe
 from rankwolf.data.tiles import dense_with_nan, is_sparse
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.result.residual import sparse_part
-from rankwolf.tables.centre import cleaned_mean
 
 da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")
@@ -155,7 +154,6 @@ def test_medians_counts_the_robust_mean_and_s_are_those_of_an_array(source, X):
     np.testing.assert_allclose(
         sparse_part(changed, low_rank, 1.5).toarray(), np.nan_to_num(rest) - clipped, atol=1e-10
     )
-    np.testing.assert_allclose(cleaned_mean(changed, low_rank, 1.5), (L + clipped).mean(axis=0), atol=1e-10)
 
 
 def test_zeros_that_are_not_stored_are_changed_too():

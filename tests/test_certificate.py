@@ -15,8 +15,8 @@ from rankwolf.data.open import check_source, open_source
 from rankwolf.data.workspace import Workspace
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.problem import Penalized
-from rankwolf.run import certificate
-from rankwolf.run.certificate import certify
+from rankwolf.solvers import certificate
+from rankwolf.solvers.certificate import certify
 
 
 def crowded(n, gap=0.0, seed=0):
@@ -125,7 +125,7 @@ def test_the_blocks_of_a_proof_make_room_for_its_gram_matrix():
 import numpy as np
 from concurrent.futures import ThreadPoolExecutor
 from rankwolf.data import InMemory
-from rankwolf.ground.machine import peak_memory, resident_memory
+from rankwolf.platform import peak_memory, resident_memory
 from rankwolf.passes import GramOfDual
 source = InMemory(np.zeros((4, 6000), np.float32), None, 2, transposed=False)
 task = GramOfDual(np.zeros((6000, 0), np.float32), 1.0, None, source)

@@ -91,7 +91,13 @@ def resumes_or_refuses(method, form, path, parts, scale=1.0):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("method", "form"),
-    [("hybrid", {"noise": 0.3}), ("fw-t", {"delta": 1e-2}), ("fista", {"radii": (8.0, 5.0)}), ("als", {"delta": 1e-2})],
+    [
+        ("path", {"noise": 0.3}),
+        ("hybrid", {"delta": 1e-2}),
+        ("fw-t", {"delta": 1e-2}),
+        ("fista", {"radii": (8.0, 5.0)}),
+        ("als", {"delta": 1e-2}),
+    ],
 )  # fmt: skip
 def test_any_part_may_be_another(method, form, tmp_path):
     """Before: OverflowError, ZeroDivisionError, TypeError, IndexError, errors of Numba, a broken heap."""
@@ -108,7 +114,7 @@ def test_any_part_may_be_another(method, form, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("method", "form"), [("hybrid", {"noise": 0.3}), ("fista", {"radii": (8.0, 5.0)})])
+@pytest.mark.parametrize(("method", "form"), [("path", {"noise": 0.3}), ("fista", {"radii": (8.0, 5.0)})])
 def test_a_list_may_be_something_else(method, form, tmp_path):
     """Found by `make fuzz`: a history of numbers, not of records, was an AttributeError."""
     path = tmp_path / "run.checkpoint"
@@ -137,8 +143,9 @@ def test_a_list_may_be_something_else(method, form, tmp_path):
 )
 def test_numbers_that_once_were_a_traceback(form, place, value, tmp_path):
     path = tmp_path / "run.checkpoint"
-    run("hybrid", form, path, max_iter=3)
-    said = resumes_or_refuses("hybrid", form, path, with_number(parts_of(path), place, value))
+    method = "path" if "noise" in form else "hybrid"
+    run(method, form, path, max_iter=3)
+    said = resumes_or_refuses(method, form, path, with_number(parts_of(path), place, value))
     assert "checkpoint" in said
 
 
@@ -163,9 +170,9 @@ def test_a_description_that_would_fill_the_memory_is_refused_unread(tmp_path):
     path = tmp_path / "run.checkpoint"
     run("hybrid", {"delta": 1e-2}, path, max_iter=3)
     parts = parts_of(path)
-    parts["about.json"] = parts["about.json"][:-1] + b', "x": [' + b"[]," * 3_000_000 + b"[]]}"
+    parts["about.json"] = parts["about.json"][:-1] + b', "x": [' + b"[]," * 12_000_000 + b"[]]}"
     write(path, parts, zipfile.ZIP_DEFLATED)
-    with pytest.raises(ValueError, match="made to exhaust memory"):
+    with pytest.raises(ValueError, match="of memory, more than the limit"):
         run("hybrid", {"delta": 1e-2}, path, max_iter=5, resume=True)
 
 
@@ -184,7 +191,7 @@ def test_an_error_of_the_users_own_stays_what_it_is(tmp_path):
     ("method", "form"),
     [
         ("hybrid", {"delta": 1e-6}),
-        ("hybrid", {"noise": 0.0}),
+        ("path", {"noise": 0.0}),
         ("fw-t", {"delta": 1e-6}),
         ("fista", {"delta": 1e-6}),
     ],

@@ -255,7 +255,7 @@ def test_what_is_large_stays_on_the_disk(tmp_path, kind, options, monkeypatch, c
     words = ["--json", "--delta", "0.02", *options]
     assert run(source, "-o", tmp_path / "whole", *words) == 0
     # As if the file were larger than a quarter of the memory.
-    monkeypatch.setattr("rankwolf.files.stores.KEPT_SHARE", 0.0)
+    monkeypatch.setattr("rankwolf.files.kinds.KEPT_SHARE", 0.0)
     assert run(source, "-o", tmp_path / "parts", *words, "--report") == 0
     first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert second["bytes_read"] > 0

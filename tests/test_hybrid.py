@@ -21,15 +21,14 @@ from test_optimum import CASES, SLACK, instance, run, weights_optimum
 import rankwolf as rw
 from rankwolf.data import InMemory
 from rankwolf.problem import Penalized
-from rankwolf.solvers import Hybrid, PrimalDual
+from rankwolf.solvers import Hybrid, Path
 from rankwolf.solvers.base import WithSettings
-from rankwolf.solvers.hybrid.end import looks_exact
-from rankwolf.solvers.hybrid.settings import HybridSettings
-from rankwolf.solvers.hybrid.state import HybridState
+from rankwolf.solvers.hybrid import HybridSettings, HybridState
+from rankwolf.solvers.path import PathSettings, Settled, looks_exact
 from rankwolf.weights.paper import paper_weights
 
 
-@pytest.mark.parametrize(("solver", "name"), [(Hybrid, "momentum"), (PrimalDual, "fall")])
+@pytest.mark.parametrize(("solver", "name"), [(Hybrid, "momentum"), (Path, "level")])
 def test_a_solver_keeps_only_what_differs_from_its_settings(solver, name):
     """A checkpoint compares ``vars(solver)``."""
     assert isinstance(solver(), WithSettings) and vars(solver()) == {"changes": {}}
@@ -71,11 +70,11 @@ def test_careful_passes_never_raise_the_objective(observed):
     M, seen = scene(1, observed=observed)
     source = InMemory(M, seen, 1)
     problem = Penalized(*paper_weights(source, 0.02))
-    solver = Hybrid(momentum=0.0, bold_rows=False, bold_threshold=False, path_start=0.0)
+    solver = Hybrid(momentum=0.0, path_start=0.0)
     state = solver.init(problem, source, np.random.default_rng(0))
     objectives = []
     for _ in range(30):
-        passes = source.passes
+        passes, state.bold = source.passes, False
         state = solver.step(problem, source, state)
         assert source.passes == passes + 1
         L = np.asarray(source.as_user_sees(source.low_rank(state.evaluated.left, state.evaluated.right)))
@@ -107,7 +106,7 @@ def test_small_weights_are_reached_from_above_with_the_rank_from_below(rank, cor
 
 def test_passes_grow_with_the_logarithm_of_the_weights():
     _, M = without_noise(300, 5, 0.1)
-    passes = [rw.decompose(M, delta=delta, rng=0).passes for delta in (1e-3, 1e-5, 1e-7)]
+    passes = [rw.decompose(M, delta=delta, method="hybrid", rng=0).passes for delta in (1e-3, 1e-5, 1e-7)]
     assert passes[2] <= passes[0] + 30
     assert passes[2] - passes[1] <= passes[1] - passes[0] + 5
 
@@ -118,7 +117,7 @@ def test_a_run_that_ends_on_the_path_says_what_it_has():
     _, M = without_noise(60, 3, 0.05)
     seen = np.ones(M.shape, bool)
     for iterations in (1, 2, 3, 5):
-        fit = rw.decompose(M, delta=1e-4, rng=0, max_iter=iterations)
+        fit = rw.decompose(M, delta=1e-4, method="hybrid", rng=0, max_iter=iterations)
         assert fit.status is rw.Status.ITERATION_LIMIT
         value = reference.objective(M, seen, np.asarray(fit.low_rank), np.asarray(fit.sparse), fit.lambdas)
         assert fit.objective == pytest.approx(value, rel=1e-9)
@@ -155,10 +154,32 @@ def test_more_than_single_precision_can_give_is_computed_in_double():
     assert fit.relative_gap <= 1e-12
 
 
-def test_auto_is_hybrid_for_weights_and_radii():
-    M, _ = scene(4)
-    assert rw.decompose(M, delta=0.02).method == "hybrid"
-    assert rw.decompose(M, radii=(5.0, 5.0)).method == "hybrid"
+@pytest.mark.doubts
+def test_auto_takes_passes_for_large_data_and_splitting_for_small_weights():
+    M, _ = scene(4, m=3000, n=300)
+    assert rw.decompose(M, delta=0.02, max_iter=3).method == "hybrid"
+    small, _ = scene(4)
+    assert rw.decompose(small, delta=1e-6).method == "splitting"
+    assert rw.decompose(small, radii=(5.0, 5.0)).method == "splitting"
+
+
+def test_a_run_that_stalls_goes_on_as_splitting():
+    """Small weights on a wide matrix, begun with the hybrid: its L and residual are where splitting starts."""
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((400, 3)) @ rng.standard_normal((3, 60)) + rng.standard_normal((400, 60))
+    problem, source = Penalized(*paper_weights(InMemory(M, None, 1), 1e-4)), InMemory(M, None, 1)
+    solver, generator = rw.solvers.Auto(), np.random.default_rng(0)
+    state = solver.init(problem, source, generator)
+    state.at_work, state.inner, state.limit = "hybrid", Hybrid().init(problem, source, generator), 5
+    objectives, stages = [], []
+    for _ in range(30):
+        state = solver.step(problem, source, state)
+        report = solver.report(problem, state)
+        objectives.append(report.objective)
+        stages.append(report.stage)
+    assert stages == [0] * 5 + [1] * 25
+    assert solver.method_name(state) == "splitting after a stall"
+    assert objectives[-1] <= objectives[4] * (1 + 1e-9)
 
 
 def test_the_sample_start_is_used_on_tall_data_and_ends_at_the_same_optimum():
@@ -203,7 +224,7 @@ def test_a_long_step_that_overshoots_is_taken_back():
     """One observed entry: the live share says nothing about the curvature, and the steps are far too long."""
     X = np.full((30, 20), np.nan)
     X[3, 4] = 2.0
-    fit = rw.decompose(X, rng=0, tol=1e-6)
+    fit = rw.decompose(X, rng=0, tol=1e-6, method="hybrid")
     assert fit.status is rw.Status.GAP_REACHED
 
 
@@ -243,10 +264,10 @@ def test_faces_in_a_dozen_passes(data_folder):
 @pytest.mark.parametrize(("short", "exact"), [(10.0, False), (0.1, True)])
 def test_directions_of_the_size_of_the_weights_do_not_count_where_the_end_of_the_path_is_judged(short, exact):
     """Before: at 4000 x 4000, rank 200, 30 % wrong, the rank was 758 on the path, and the end was never tried."""
-    found = SimpleNamespace(nonzeros=12_000, observed=40_000)
-    level = SimpleNamespace(
-        past=SimpleNamespace(found=found, weights=Penalized(4.0, 0.4)), weights=Penalized(1.0, 0.1)
-    )
-    state, source = SimpleNamespace(level=level, found=found), SimpleNamespace(shape=(200, 200))
+    before = Settled(Penalized(4.0, 0.4), 1.0, 1.0, 1.0, nonzeros=12_000)
+    sums = SimpleNamespace(s_norm=1.0, g_squared=1.0, nonzeros=12_000)
+    point = SimpleNamespace(weights=Penalized(1.0, 0.1), nuclear_norm=1.0, sums=sums)
+    walk = SimpleNamespace(evaluated=point, observed=40_000)
+    state, source = SimpleNamespace(points=[before], walk=walk), SimpleNamespace(shape=(200, 200))
     singular = np.concatenate([np.full(10, 50.0), np.full(60, short)])
-    assert looks_exact(source, state, singular, HybridSettings()) is exact
+    assert looks_exact(source, state, singular, PathSettings()) is exact

@@ -274,7 +274,7 @@ def test_extreme_weights_end_without_a_warning(method, reach):
             assert got.status is rw.Status.GAP_REACHED
 
 
-@pytest.mark.doubts("sparse part is zero", "iteration limit", "radii hold all")
+@pytest.mark.doubts("part is zero", "iteration limit", "radii hold all")
 @pytest.mark.parametrize("method", RADII)
 @pytest.mark.parametrize("reach", [1e-11, 1e3, 1e11])
 def test_extreme_radii_end_without_a_warning(method, reach):

@@ -104,6 +104,7 @@ class TestShapesThatPeopleHave:
         with pytest.raises(ModuleNotFoundError, match=words):
             sensing.NonCartesian(np.zeros((2, 5, 2)), (4, 4), units="cycles")
 
+    @pytest.mark.filterwarnings("ignore:The sparse part is zero")
     def test_a_radial_series_is_recovered(self):
         pytest.importorskip("finufft")
         angles = np.arange(12 * 9).reshape(12, 9, 1) * 0.618 * np.pi

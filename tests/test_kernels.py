@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from rankwolf.kernels import pairs, pictures, regressions, selection, tile_loops
+from rankwolf.kernels import pictures, regressions, selection, tile_loops
 
 GAPS = (0, 16, 32, 64, 128, 256)
 
@@ -83,7 +83,7 @@ def test_sums_over_a_tile_do_not_depend_on_addresses(name, dtype, shape):
     assert len(results(call, arrays, range(1, len(arrays)))) == 1
 
 
-@pytest.mark.parametrize("module", [pairs, pictures, regressions, selection, tile_loops])
+@pytest.mark.parametrize("module", [pictures, regressions, selection, tile_loops])
 def test_arrays_are_copied_by_loops(module):
     """``a[:] = b`` costs whoever calls the kernel first two seconds: Numba compiles the words of an error for it."""
     copies = [
@@ -149,13 +149,16 @@ def test_a_residual_at_stored_entries():
     np.testing.assert_allclose(found, matrix.data - (left @ right.T)[rows, columns], atol=1e-14)
 
 
-def test_pictures_differ_where_one_channel_does():
+def test_density_is_a_weighted_sum_of_kernels():
     rng = np.random.default_rng(2)
-    one, two = rng.uniform(0.0, 255.0, (2, 11, 13, 3)).astype(np.float32)
-    gain, level = np.array([1.0, 0.9, 1.1], np.float32), rng.uniform(50, 150, (11, 13)).astype(np.float32)
-    found = np.empty((11, 13), np.bool_)
-    pictures.mark_differences(one, two, gain, level, found)
-    assert np.array_equal(found, np.abs(one - gain * two).max(axis=2) > level)
+    color, colors = rng.integers(0, 90, (3, 7, 9), np.uint8), rng.integers(0, 90, (5, 3, 7, 9), np.uint8)
+    weights = rng.integers(0, 256, (5, 7, 9), np.uint8)
+    reach = rng.uniform(1e-4, 1e-3, (7, 9)).astype(np.float32)
+    density = np.zeros((7, 9), np.float32)
+    pictures.add_density(color, colors, weights, reach, density)
+    square = np.square(colors.astype(float) - color).sum(axis=1)
+    expected = (weights / 255.0 * np.clip(1.0 - reach * square, 0.0, None) ** 3).sum(axis=0)
+    np.testing.assert_allclose(density, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("radius", [20, 60, 120])

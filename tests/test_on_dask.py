@@ -364,7 +364,7 @@ def test_robust_pca_takes_a_dask_array(options, shape):
     np.testing.assert_allclose(there.singular_values_, here.singular_values_, rtol=1e-6)
     np.testing.assert_allclose(there.mean_, here.mean_, atol=1e-5)
     assert abs(there.outliers_ - here.outliers_).max() < 1e-3
-    assert there.noise_scale_ == pytest.approx(here.noise_scale_, rel=1e-6)
+    np.testing.assert_allclose(there.noise_variance_, here.noise_variance_, rtol=1e-4)
     np.testing.assert_allclose(there.transform(as_dask(X[:50])), here.transform(X[:50]), atol=1e-3)
 
 
@@ -414,7 +414,9 @@ def test_the_documented_commands_work(tmp_path):
         with distributed.Client(f"tcp://127.0.0.1:{port}", timeout=120) as client:
             client.wait_for_workers(2, timeout=120)
             fit = rw.decompose(as_dask(scene()), rng=0, tol=1e-4)
-        assert fit.objective == pytest.approx(rw.decompose(scene(), rng=0, tol=1e-4).objective, rel=1e-6)
+        assert fit.objective == pytest.approx(
+            rw.decompose(scene(), rng=0, tol=1e-4, refit=False).objective, rel=1e-6
+        )
         assert (tmp_path / "worker-a").is_dir() and (tmp_path / "worker-b").is_dir()
     finally:
         for process in reversed(processes):

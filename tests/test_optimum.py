@@ -13,7 +13,7 @@ import pytest
 import reference
 
 import rankwolf as rw
-from rankwolf.run import certificate
+from rankwolf.solvers import certificate
 
 SHAPES = [(10, 7), (7, 10), (9, 9)]
 CASES = [(m, n, observed, seed) for m, n in SHAPES for observed in (1.0, 0.6) for seed in (0, 1)]
@@ -83,7 +83,7 @@ def test_weights_every_solver_agrees_with_cvxpy(case):
     assert fista.low_rank.rank > 0
     assert fista.sparse.nonzeros > 0, "a problem whose answer is trivial shows nothing"
     check_against(fista, M, seen, best)
-    for method in ("fw-t", "fw", "ista", "auto"):
+    for method in ("fw-t", "fw", "ista", "hybrid", "splitting"):
         check_against(run(M, seen, lambdas=lambdas, method=method, tol=1e-4, max_iter=150), M, seen, best)
 
 
@@ -103,7 +103,7 @@ def test_radii_every_solver_agrees_with_cvxpy(case):
 
 
 @pytest.mark.doubts("low-rank part is zero", "λ_S is below the noise", "iteration limit")
-@pytest.mark.parametrize("method", ["fw-t", "fw", "ista", "fista", "auto"])
+@pytest.mark.parametrize("method", ["fw-t", "fw", "ista", "fista", "hybrid", "splitting"])
 @pytest.mark.parametrize("iterations", [1, 2, 3, 5, 8, 20])
 def test_the_certificate_holds_however_early_a_run_ends(method, iterations):
     case = CASES[2]
@@ -113,7 +113,7 @@ def test_the_certificate_holds_however_early_a_run_ends(method, iterations):
 
 
 @pytest.mark.doubts("low-rank part is zero", "iteration limit")
-@pytest.mark.parametrize("method", ["hybrid", "fw-p", "fw", "ista", "fista"])
+@pytest.mark.parametrize("method", ["splitting", "path", "fw-p", "fw", "ista", "fista"])
 @pytest.mark.parametrize("iterations", [1, 2, 3, 5, 8, 20])
 def test_the_certificate_for_radii_holds_however_early_a_run_ends(method, iterations):
     case = CASES[2]
@@ -151,7 +151,7 @@ def test_the_certificate_holds_where_warm_vectors_miss_a_direction(name, dtype):
     lambda_L, lambda_S = reference.weights_for(M, seen, 0.06)
     lambdas = lambda_L, 3.0 * lambda_S
     lower, upper, _ = reference.optimum(M, seen, lambdas, tol=1e-7)
-    for method in ("fw-t", "fista", "auto"):
+    for method in ("fw-t", "fista", "hybrid", "splitting"):
         fit = run(M.astype(dtype), seen, lambdas=lambdas, method=method, tol=1e-4, max_iter=60)
         check_against(fit, M, seen, upper, 1e-6)
         assert fit.objective - fit.gap <= upper * (1 + 1e-6)
@@ -159,7 +159,7 @@ def test_the_certificate_holds_where_warm_vectors_miss_a_direction(name, dtype):
 
 
 @pytest.mark.doubts("most of it is noise", "iteration limit")
-@pytest.mark.parametrize("method", ["fw-t", "fista", "auto"])
+@pytest.mark.parametrize("method", ["fw-t", "fista", "hybrid"])
 def test_the_certificate_beyond_the_largest_gram_matrix(method, monkeypatch):
     """With too many columns for a factorisation it rests on Lanczos, says so, and still holds."""
     # A matrix with more than 4096 rows and columns would take minutes.

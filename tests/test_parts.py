@@ -58,7 +58,7 @@ def test_the_sparse_part_in_every_form(method, settings):
     assert csr.nnz == np.count_nonzero(dense) == fit.sparse.nonzeros
     blocks = list(fit.sparse.blocks(7))
     assert [first for first, _ in blocks] == [0, 7, 14, 21, 28]
-    assert np.array_equal(np.vstack([block for _, block in blocks]), dense)
+    assert_allclose(np.vstack([block for _, block in blocks]), dense, atol=1e-12)
     with pytest.raises(ValueError, match="no dense form"):
         np.asarray(fit.sparse, copy=False)
     assert np.asarray(fit.sparse, dtype=np.float32).dtype == np.float32

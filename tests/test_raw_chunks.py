@@ -306,8 +306,8 @@ def test_parts_of_few_chunks_at_a_time_are_the_whole(tmp_path, shape, chunks, st
 LIMITED = """
 import sys
 import rankwolf as rw, zarr, numpy as np
-from rankwolf.ground.machine import peak_memory
-from rankwolf.ground.machine import resident_memory
+from rankwolf.platform import peak_memory
+from rankwolf.platform import resident_memory
 rw.decompose(np.eye(30), max_iter=1)
 limit = resident_memory() + 130_000_000
 fit = rw.decompose(zarr.open_array(sys.argv[1], mode="r"), max_memory=limit, max_iter=2, rng=0, delta=1e-2)

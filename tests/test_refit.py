@@ -47,7 +47,7 @@ def error(low_rank, truth):
 )
 def test_it_is_as_good_as_knowing_the_outliers(setting, missing):
     data, truth, good = planted(0, *setting, missing)
-    fit = rw.decompose(data, delta="auto", rng=0)
+    fit = rw.decompose(data, rng=0, refit=False)
     refitted = fit.refit()
     best = error(oracle(data, good, setting[2]), truth)
     assert error(refitted.low_rank, truth) < 1.1 * best < 0.9 * error(fit.low_rank, truth)
@@ -56,13 +56,13 @@ def test_it_is_as_good_as_knowing_the_outliers(setting, missing):
 
 def test_without_noise_it_is_exact():
     data, truth, _ = planted(1, 120, 80, 4, 0.0, 0.1, 0.1)
-    refitted = rw.decompose(data, delta="auto", rng=0).refit()
+    refitted = rw.decompose(data, rng=0, refit=False).refit()
     assert error(refitted.low_rank, truth) < 1e-9
 
 
 def test_outliers_keep_their_size_and_noise_is_not_among_them():
     data, truth, good = planted(2, 200, 100, 3, 0.2, 0.05, 0.1)
-    refitted = rw.decompose(data, delta="auto", rng=0).refit()
+    refitted = rw.decompose(data, rng=0, refit=False).refit()
     spoiled = ~good & ~np.isnan(data)
     sparse = np.asarray(refitted.sparse)
     assert np.median(np.abs(sparse - (data - truth))[spoiled]) < 0.2
@@ -76,7 +76,7 @@ def test_the_noise_beside_few_columns(vector):
     """L matches most of a column along which it lies: with the same loss for all columns, σ came out as 0.87."""
     rng = np.random.default_rng(15)
     truth = 4.0 * np.outer(rng.standard_normal(2000), vector)
-    refitted = rw.decompose(truth + rng.standard_normal(truth.shape), rng=0).refit()
+    refitted = rw.decompose(truth + rng.standard_normal(truth.shape), rng=0, refit=False).refit()
     assert refitted.low_rank.rank == 1
     assert refitted.noise_scale == pytest.approx(1.0, rel=0.06)
     assert refitted.sparse.nonzeros <= 0.003 * truth.size
@@ -119,7 +119,7 @@ def test_a_sparse_matrix_is_fitted_on_its_stored_entries(turned):
     data, truth, good = planted(4, 300, 80, 3, 0.2, 0.05, 0.6)
     rows, columns = np.nonzero(~np.isnan(data))
     matrix = scipy.sparse.csr_array((data[rows, columns], (rows, columns)), shape=data.shape)
-    fit = rw.decompose(matrix.T if turned else matrix, delta="auto", rng=0)
+    fit = rw.decompose(matrix.T if turned else matrix, rng=0, refit=False)
     refitted = fit.refit()
     low_rank = np.asarray(refitted.low_rank).T if turned else np.asarray(refitted.low_rank)
     assert error(low_rank, truth) < 1.1 * error(oracle(data, good, 3), truth)
@@ -130,7 +130,7 @@ def test_a_sparse_matrix_is_fitted_on_its_stored_entries(turned):
 
 def test_the_columns_normal_equations_need_not_fit_into_memory(monkeypatch):
     data, _, _ = planted(5, 200, 100, 3, 0.2, 0.05, 0.1)
-    fit = rw.decompose(data, delta="auto", rng=0)
+    fit = rw.decompose(data, rng=0, refit=False)
     exact = fit.refit()
     monkeypatch.setattr(trimmed, "MOST_NUMBERS", 10)  # 84,000 columns of rank 10 would be that many
     assert np.allclose(np.asarray(fit.refit().low_rank), np.asarray(exact.low_rank), atol=0.02)
@@ -138,7 +138,7 @@ def test_the_columns_normal_equations_need_not_fit_into_memory(monkeypatch):
 
 def test_the_result_says_how_it_was_made_and_survives_a_file(tmp_path):
     data, *_ = planted(6, 60, 40, 2, 0.1, 0.05, 0.0)
-    fit = rw.decompose(data, delta="auto", rng=0)
+    fit = rw.decompose(data, rng=0, refit=False)
     refitted = fit.refit()
     assert type(refitted) is type(fit)
     assert refitted.status is rw.Status.REFITTED
@@ -160,7 +160,7 @@ def test_the_result_says_how_it_was_made_and_survives_a_file(tmp_path):
 
 def test_a_refit_of_a_refit_stays():
     data, *_ = planted(7, 100, 60, 2, 0.1, 0.05, 0.0)
-    once = rw.decompose(data, delta="auto", rng=0).refit()
+    once = rw.decompose(data, rng=0, refit=False).refit()
     twice = once.refit()
     assert np.allclose(np.asarray(twice.low_rank), np.asarray(once.low_rank), atol=0.02)
 
@@ -177,7 +177,7 @@ def test_nothing_in_l_leaves_the_data_as_it_is():
     data = np.random.default_rng(9).standard_normal((60, 40))
     data[3, 4] = 30.0
     with pytest.warns(rw.RankwolfWarning, match="low-rank part is zero"):
-        refitted = rw.decompose(data, delta="auto", rng=0).refit()
+        refitted = rw.decompose(data, rng=0, refit=False).refit()
     assert refitted.low_rank.rank == 0
     assert refitted.noise_scale == pytest.approx(1.0, rel=0.05)
     assert refitted.sparse[3][4] == 30.0
@@ -280,3 +280,20 @@ def test_sparse_data_in_single_precision_without_noise(delta, seed):
     for X in ((A > 1.0), A * (rng.random(A.shape) < 0.4)):
         fit = rw.decompose(scipy.sparse.csr_array(X.astype(np.float32)), delta=delta, rng=0).refit()
         assert np.isfinite(np.asarray(fit.low_rank)).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_with_nothing_said_the_estimate_is_returned_and_the_optimum_beside_it(seed):
+    rng = np.random.default_rng(seed)
+    truth = rng.standard_normal((200, 3)) @ rng.standard_normal((3, 80))
+    data = truth + 0.1 * rng.standard_normal(truth.shape)
+    data[rng.random(data.shape) < 0.05] += 10.0
+    fit, optimum = rw.decompose(data, rng=0), rw.decompose(data, rng=0, refit=False)
+    assert fit.low_rank.rank == 3 and fit.status is rw.Status.REFITTED
+    np.testing.assert_array_equal(np.asarray(fit.convex.low_rank), np.asarray(optimum.low_rank))
+    assert fit.convex.relative_gap <= 1e-3 and optimum.convex is None
+    errors = [np.linalg.norm(np.asarray(each.low_rank) - truth) for each in (fit, optimum)]
+    assert errors[0] < 0.75 * errors[1]
+    for said in ({"delta": 0.01}, {"lambdas": (2.0, 0.2)}, {"radii": (100.0, 100.0)}, {"method": "hybrid"}):
+        assert rw.decompose(data, rng=0, **said).status is not rw.Status.REFITTED
+    assert rw.decompose(data, lambdas=(2.0, 0.2), refit=True, rng=0).convex.lambdas == (2.0, 0.2)

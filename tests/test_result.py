@@ -18,7 +18,7 @@ def make(method="fista", m=30, n=20, dtype=np.float64, observed=0.8, **settings)
     return M, seen, rw.decompose(M.astype(dtype), observed=seen, method=method, **settings)
 
 
-METHODS = [("fista", {}), ("fw-t", {}), ("fw", {}), ("fw-p", {"radii": (30.0, 40.0)}), ("auto", {})]
+METHODS = [("fista", {}), ("fw-t", {}), ("fw", {}), ("fw-p", {"radii": (30.0, 40.0)}), ("hybrid", {})]
 
 
 @pytest.mark.doubts("most of it is noise", "iteration limit")
@@ -32,7 +32,7 @@ def test_the_figures_are_those_of_the_pair(method, settings):
     assert fit.objective == pytest.approx(value, rel=1e-9)
     assert fit.relative_gap == pytest.approx(fit.gap / fit.objective)
     assert (fit.lambdas is None) != (fit.radii is None)
-    assert fit.method == {"auto": "hybrid"}.get(method, method)
+    assert fit.method == method
     assert fit.seconds > 0.0
     assert fit.passes >= fit.iterations
 
@@ -48,15 +48,15 @@ def test_one_record_per_iteration(method, settings):
     for record in fit.history:
         assert np.isfinite([record.objective, record.gap, record.relative_gap]).all()
         # A record's lower bound is below every objective. On its path the hybrid knows few directions yet.
-        if method != "auto" or record.iteration > fit.iterations // 2:
+        if method != "hybrid" or record.iteration > fit.iterations // 2:
             assert record.objective - record.gap <= fit.objective * (1 + 1e-9)
         assert 0 <= record.rank <= 20, "a rank is never above the shorter side"
         assert 0 <= record.nonzeros <= 600
         if method in ("fw", "fw-t", "fw-p"):
             assert 0.0 <= record.step_size <= 1.0
     last = heard[-1]  # as it was in the run: that of the history is judged anew
-    # FW's t_L is an upper bound on the norm of L, so the iterate can only be better than its record.
-    assert fit.objective <= last.objective * (1 + 1e-9)
+    # FW's t_L is an upper bound on the norm of L; radii are met with 1e-7 of them to spare.
+    assert fit.objective <= last.objective * (1 + 1e-6)
     if method == "fista":
         assert fit.low_rank.rank == last.rank
     if method in ("fw-t", "fw-p"):
@@ -102,7 +102,7 @@ def test_statuses_are_sentences():
     assert {status for status in rw.Status if status.converged} == {
         rw.Status.GAP_REACHED,
         rw.Status.PAPER_RULE,
-        rw.Status.PATH_ENDED,
+        rw.Status.PREDICTED,
         rw.Status.REFITTED,
     }
 

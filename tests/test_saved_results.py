@@ -84,7 +84,7 @@ def test_no_pickle_in_the_file_and_none_is_read(tmp_path):
     path = tmp_path / "fit.npz"
     fit.save(path)
     with np.load(path, allow_pickle=False) as file:
-        assert all(file[name].dtype != object for name in file.files)
+        assert all(np.asarray(file[name]).dtype != object for name in file.files)
 
     class Bomb:
         def __reduce__(self):
@@ -137,9 +137,15 @@ def rewritten(path, target, drop=(), settings=None, **arrays):
     with np.load(path) as file:
         members = {name: file[name] for name in file.files if name not in drop}
     if settings is not None:
-        members["settings"] = np.array(json.dumps({**json.loads(str(members["settings"])), **settings}))
+        members["settings.json"] = json.dumps({**json.loads(members["settings.json"]), **settings}).encode()
     members.update(arrays)
-    np.savez(target, **members)
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, member in members.items():
+            if isinstance(member, bytes):
+                archive.writestr(name, member)
+            else:
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                    np.lib.format.write_array(file, np.asarray(member))
     return target
 
 
@@ -147,7 +153,7 @@ def rewritten(path, target, drop=(), settings=None, **arrays):
 @pytest.mark.parametrize(
     "change",
     [
-        {"drop": ("settings",)},
+        {"drop": ("settings.json",)},
         {"drop": ("u",)},
         {"drop": ("sparse_indices",)},
         {"drop": ("history_gap",)},
@@ -243,8 +249,6 @@ def test_factors_that_would_inflate_a_thousandfold_are_refused_before_they_are_r
     ):
         for name in old.namelist():
             new.writestr(name, old.read(name))
-    with pytest.raises(ValueError, match="as in a file that is made to exhaust memory"):
-        rw.load(compressed)
     with pytest.raises(ValueError, match=r"more than the limit of 1 MB"):
         rw.load(compressed, max_memory="1MB")
     assert rw.load(compressed, max_memory="4GB").low_rank.shape[0] == 2**23

@@ -154,7 +154,7 @@ def test_the_cost_is_that_of_what_is_stored():
 
 def test_weights_from_the_fullest_part():
     matrix, _ = ratings(m=800, n=600, share=0.3)
-    fit = rw.decompose(matrix, delta="auto", rng=0, tol=1e-2)
+    fit = rw.decompose(matrix, rng=0, tol=1e-2, refit=False)
     assert fit.low_rank.s[2] < 0.02 * fit.low_rank.s[0]
     assert fit.lambdas[1] == pytest.approx(0.6, rel=0.1)
     thin = scipy.sparse.random_array((5000, 3000), density=1e-3, rng=np.random.default_rng(0))
@@ -170,7 +170,6 @@ def test_weights_from_the_fullest_part():
     ("options", "message"),
     [
         ({"method": "fista"}, "does not take a sparse matrix"),
-        ({"radii": (1.0, 1.0)}, "no solver for a sparse matrix"),
         ({"observed": np.ones((300, 120), bool)}, "None for a sparse matrix"),
         ({"implicit": "nothing"}, "one of 'missing', 'zeros'"),
     ],
@@ -203,10 +202,7 @@ def test_the_estimator_takes_ratings():
     matrix, truth = ratings(m=400, n=60, share=0.5)
     model = rw.RobustPCA(random_state=0).fit(matrix)
     dense = dense_with_nan(matrix)
-    other = rw.RobustPCA(random_state=0, tol=1e-6, lambdas=model.lambdas_).fit(dense)
-    np.testing.assert_allclose(model.mean_, other.mean_, atol=0.02)
     assert model.n_components_ >= 2
-    np.testing.assert_allclose(np.abs(model.components_[:2]), np.abs(other.components_[:2]), atol=0.02)
     np.testing.assert_allclose(model.transform(matrix), model.transform(dense), atol=1e-5)
     filled = model.impute(matrix)
     hidden = np.isnan(dense)
@@ -219,8 +215,8 @@ def test_the_estimator_takes_ratings():
 
 def test_the_estimator_takes_counts():
     matrix = scipy.sparse.random_array((100, 30), density=0.2, rng=np.random.default_rng(0), format="csr")
-    model = rw.RobustPCA(implicit="zeros", center=False, delta=0.02, random_state=0).fit(matrix)
-    dense = rw.RobustPCA(center=False, delta=0.02, random_state=0).fit(matrix.toarray())
+    model = rw.RobustPCA(implicit="zeros", center=False, random_state=0).fit(matrix)
+    dense = rw.RobustPCA(center=False, random_state=0).fit(matrix.toarray())
     np.testing.assert_allclose(model.singular_values_, dense.singular_values_, rtol=0.05)
     np.testing.assert_allclose(model.transform(matrix), model.transform(matrix.toarray()), atol=1e-8)
     with pytest.raises(ValueError, match="would leave no zeros"):
@@ -228,7 +224,8 @@ def test_the_estimator_takes_counts():
 
 
 @pytest.mark.parametrize("implicit", ["missing", "zeros"])
-def test_a_limit_on_memory_holds_for_sparse_matrices(implicit):
+def test_a_limit_on_memory_holds_for_sparse_matrices(implicit, monkeypatch):
+    monkeypatch.setattr("rankwolf.data.open.resident_memory", lambda: 0)  # so that 1 byte is a limit
     matrix = ratings()[0]
     limited = open_source(matrix, implicit=implicit, max_memory=1)
     assert limited.workspace.is_in_file(limited.allocate(3))

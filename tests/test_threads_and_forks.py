@@ -112,7 +112,7 @@ for number in range(60):
     if child == 0:
         rw.decompose(X, rng=0, max_iter=3)
         os._exit(0)
-    deadline = time.monotonic() + 20.0
+    deadline = time.monotonic() + 45.0
     while os.waitpid(child, os.WNOHANG) == (0, 0):
         if time.monotonic() > deadline:
             os.kill(child, 9)

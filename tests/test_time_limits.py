@@ -192,7 +192,7 @@ def test_a_process_that_ends_waits_for_a_call_that_outlived_its_limit():
 def test_the_command_does_not_wait_for_such_a_call():
     code = (
         "import sys, time\n"
-        "import rankwolf.cli.guard as guard\n"
+        "import rankwolf.cli, rankwolf.__main__ as entry\n"
         "from rankwolf.ground.deadline import Deadline, TimeUp, patiently\n"
         "def command(argv):\n"
         "    try:\n"
@@ -201,8 +201,8 @@ def test_the_command_does_not_wait_for_such_a_call():
         "    except TimeUp:\n"
         "        print('time is up')\n"
         "    return 7\n"
-        "guard.main = command\n"
-        "sys.exit(guard.guarded_main(['decompose']))\n"
+        "rankwolf.cli.main = lambda: command([])\n"
+        "sys.exit(entry.main())\n"
     )
     # Whoever waited for the call would be stopped after 120 s, which is an error.
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)

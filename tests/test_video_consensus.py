@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.ndimage
 
-from rankwolf.kernels.pictures import NO_SAMPLE, count_visits, quantiles, weighted_medians
+from rankwolf.kernels.pictures import NO_SAMPLE, count_visits, quantiles
 from rankwolf.video.consensus import ConsensusRule, Samples
 
 HEIGHT, WIDTH, COUNT = 24, 32, 40
@@ -89,16 +89,6 @@ def test_an_object_that_stays_comes_in_one_visit_and_a_wave_in_many():
     interrupted[9] = 0
     assert visits(interrupted, 6, 99, 1) == 0, "one sample that differs does not end a visit"
     assert visits(interrupted, 6, 99, 0) == 1
-
-
-def test_weighted_medians():
-    rng = np.random.default_rng(1)
-    values, weights = np.rint(6.0 * rng.random((15, 40))).astype(np.float32), rng.integers(1, 5, (15, 40))
-    medians = np.empty(40, np.float32)
-    weighted_medians(values, weights.astype(np.float32), medians)
-    for j in range(40):
-        repeated = np.sort(np.repeat(values[:, j], weights[:, j]))
-        assert medians[j] == repeated[(len(repeated) - 1) // 2]
 
 
 def test_what_sways_slowly_is_background_and_what_passes_often_is_not():

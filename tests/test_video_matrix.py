@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankwolf.ground.machine import available_memory
+from rankwolf.platform import available_memory
 from rankwolf.video import choosing_weights
 from rankwolf.video.scene import Scene
 from rankwolf.video.store import FrameStore

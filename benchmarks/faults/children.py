@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,7 +136,8 @@ def warm_up() -> None:
 
 
 def command(*words: object) -> int:
-    """``rankwolf`` as the shell would call it, with its guard; the child of the guard leaves from here, too."""
-    from rankwolf.cli import guarded_main
+    """``rankwolf`` as the shell would call it: it reads the file in a cell."""
+    from rankwolf.cli import main
 
-    return guarded_main([*map(str, words), "--quiet", "--threads", "1"])
+    warnings.simplefilter("ignore")
+    return main([*map(str, words), "--quiet", "--threads", "1"])

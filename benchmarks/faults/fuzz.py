@@ -3,10 +3,10 @@
 ``make fuzz``, or ``python -m benchmarks fuzz [--minutes 10] [--kinds npy mat …] [--seed 0] [--keep FOLDER]``.
 
 Each file goes to ``rankwolf decompose`` or ``separate`` (saved results to ``rankwolf.load``) in a child process that is
-forked from one in which everything is imported, with the guard that the installed command has. A child that
+forked from one in which everything is imported; it reads them in a cell, as the installed command does. A child that
 fails is one that ends by a signal, with another exit code than 0 or 2, with a traceback or more than one line on stderr
 after code 2, after more than LONGEST seconds of its own, or with more than MOST_MEMORY above what an undisturbed one
-takes. Files that made a library crash inside the guard are counted, too: they are refused with one line, and worth
+takes. Files that made a library crash inside the cell are counted, too: they are refused with one line, and worth
 reporting to that library. What failed is kept, with the seed that makes it again. The exit code is 1 where anything
 failed.
 """
@@ -32,7 +32,7 @@ LONGEST = 20.0
 # An unchanged sample may be the first of its kind, and wait for kernels to be compiled.
 LONGEST_FIRST = 120.0
 MOST_MEMORY = 700e6
-CRASHED = "A library crashed"
+CRASHED = "the library that reads it crashed"
 
 
 @dataclass
@@ -161,8 +161,31 @@ def _resume(path: Path, sample: Path, output: Path) -> int:
     return command("decompose", folder / data, "-o", output, *solving, *kept)
 
 
+def _model(path: Path, sample: Path, output: Path) -> int:
+    """A folder of a model in which the file of the mask is the changed one."""
+    data, model = sample.parent / "data", path.parent / "model"
+    shutil.copytree(data / "model", model)
+    shutil.copy(path, model / "mask.npz")
+    return command("separate", data / "v.npy", "-o", output, "--model", model, "--no-report")
+
+
+def _go_on(path: Path, sample: Path, output: Path) -> int:
+    """A state of a live run that goes on for some frames."""
+    from benchmarks.faults.fuzzing.samples import frames
+    from rankwolf.video import LiveSettings, Separator
+
+    try:
+        separator = Separator.load(path, LiveSettings(warm_up=20))
+        for frame in frames():
+            separator.update(frame)
+    except (ValueError, OSError) as error:
+        print(f"rankwolf: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
 ACTIONS: dict[str, Callable[[Path, Path, Path], int]] = {
-    "video": _separate, "image": _separate, "result": _load, "checkpoint": _resume,
+    "video": _separate, "image": _separate, "result": _load, "checkpoint": _resume, "mask": _model, "live": _go_on,
 }  # fmt: skip
 
 

@@ -33,15 +33,14 @@ from benchmarks.harness.options import options_of
 from rankwolf.api.decompose import decompose
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.low_rank import LowRank
-from rankwolf.video.absorbed import AbsorbedRule
 from rankwolf.video.choosing_weights import temporal_noise, weights_for
 from rankwolf.video.consensus import ConsensusRule
-from rankwolf.video.light import LightTest
 from rankwolf.video.mask import Look, MaskModel, MaskRule, Threshold
 from rankwolf.video.picture import Picture
 from rankwolf.video.reading import Selection, open_frames
 from rankwolf.video.residual_noise import Residual
 from rankwolf.video.scoring import Score, Truth, score_folder, score_frame
+from rankwolf.video.still import StillRule
 from rankwolf.video.tidy import majority
 
 VIDEOS = ("highway", "office", "canoe", "fountain01")
@@ -106,7 +105,7 @@ class Judge:
 
 def stages() -> dict[str, MaskRule | None]:
     """The default, and without one stage each."""
-    plain, absorbed = MaskRule(), AbsorbedRule()
+    plain, still = MaskRule(), StillRule()
     consensus = plain.consensus
     return {
         "everything": plain,
@@ -119,10 +118,10 @@ def stages() -> dict[str, MaskRule | None]:
         "branches need many visits": replace(plain, consensus=replace(consensus, restless=(2.0, 3.0))),
         "no samples of neighbours": replace(plain, consensus=replace(consensus, borrowed=0)),
         "three matches whatever the noise": replace(plain, consensus=replace(consensus, sensitivity=99.0)),
-        "what stays is background": replace(plain, absorbed=None),
-        "what hides waves is quiet": replace(plain, absorbed=replace(absorbed, hides=0.0)),
-        "no test for light": replace(plain, absorbed=replace(absorbed, light=LightTest(2.0, 2.0))),
-        "shadows of what stays move": replace(plain, shadows=False),
+        "what stays is background": replace(plain, still=None),
+        "one round of learning": replace(plain, still=replace(still, rounds=1)),
+        "moving samples count as still ones": replace(plain, still=replace(still, still=1e6)),
+        "small pieces of L are objects": replace(plain, still=replace(still, least_part=0.0)),
         "no vote": replace(plain, vote=1),
         "holes kept": replace(plain, fill_holes=False),
         "specks kept": replace(plain, least_area=0.0),
@@ -131,7 +130,7 @@ def stages() -> dict[str, MaskRule | None]:
 
 @dataclass(frozen=True)
 class Choice:
-    """One value of a constant: a field of the rule, of its consensus, of its scenery or of the test for light."""
+    """One value of a constant: a field of the rule, of its consensus or of its model of what stands still."""
 
     room: str
     name: str
@@ -140,13 +139,11 @@ class Choice:
     def of(self, rule: MaskRule) -> MaskRule:
         """The rule with this value."""
         field = {self.name: self.value}
-        assert rule.absorbed is not None
+        assert rule.still is not None
         if self.room == "consensus":
             return replace(rule, consensus=replace(rule.consensus, **field))
-        if self.room == "absorbed":
-            return replace(rule, absorbed=replace(rule.absorbed, **field))
-        if self.room == "light":
-            return replace(rule, absorbed=replace(rule.absorbed, light=replace(rule.absorbed.light, **field)))
+        if self.room == "still":
+            return replace(rule, still=replace(rule.still, **field))
         return replace(rule, **field)
 
 
@@ -159,20 +156,18 @@ NEIGHBOURS: dict[str, dict[str, tuple[Any, ...]]] = {
         "restless": ((0.02, 0.08), (0.1, 0.3)), "quiet": (0.1, 0.4), "patience": (0, 2), "smooth": (5.0, 15.0),
         "margin": (3, 9), "least_samples": (3, 12),
     },
-    "absorbed": {
-        "level": (15.0, 27.0), "activity_factor": (2.0, 4.0), "least_area": (0.0025, 0.01), "most_area": (0.15, 0.4),
-        "quiet": (1.0, 4.0), "quiet_power": (2.0, 4.0), "hides": (0.12, 0.4), "stills": (8, 20),
-        "coherence": (0.95, 0.99), "shadow": ((0.65, 1.2), (0.85, 1.1)), "shadow_distance": (10.0, 18.0),
+    "still": {
+        "samples": (30, 60), "width": (1.0, 2.0), "least_width": (4.0, 7.0), "still": (3.0, 6.0), "share": (0.05, 0.2),
+        "rare": (0.15, 0.3), "apart": (0.03, 0.1), "margin": (3, 9), "least_part": (0.006, 0.015), "sure": (0.0, 0.5),
+        "rounds": (2, 4), "faint": (0.01, 0.05),
     },
-    "light": {"texture": (0.65, 0.85), "softness": (0.4, 0.7), "detail": (2.5, 6.0), "least_detail": (1.0, 2.5)},
     "mask": {"vote_side": (5.0, 9.0), "least_area": (0.0005, 0.002)},
 }  # fmt: skip
 
 
 def choices() -> dict[str, list[Choice]]:
     """For each constant that was chosen on data: its default first, then values around it."""
-    absorbed = AbsorbedRule()
-    rooms = {"consensus": ConsensusRule(), "absorbed": absorbed, "light": absorbed.light, "mask": MaskRule()}
+    rooms = {"consensus": ConsensusRule(), "still": StillRule(), "mask": MaskRule()}
     return {
         f"{room}.{name}": [Choice(room, name, value) for value in (getattr(rooms[room], name), *values)]
         for room, names in NEIGHBOURS.items()

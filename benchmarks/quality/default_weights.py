@@ -1,7 +1,7 @@
 """Which weights when nothing is said? ``python -m benchmarks default_weights``, about five minutes; needs the videos.
 
 The default of ``decompose``, ``RobustPCA`` and ``rankwolf decompose`` is δ = "auto", from the noise; that of the paper
-for video is δ = 1e-3. Both on the tables of ``panels`` (spoiled and with gaps; the root mean square error of L on the
+for video is δ = 1e-3. Both on scikit-learn's tables (spoiled and with gaps; the root mean square error of L on the
 hidden entries, in standard deviations of a column) and on the first 300 frames of three videos. Reported: the rank of
 L, the share of the entries in S, passes, and for tables the error.
 """
@@ -17,16 +17,17 @@ import rankwolf as rw
 from benchmarks.data import Array, frames
 from benchmarks.harness.options import options_of
 from benchmarks.harness.results import Results, table
-from benchmarks.quality.panels import TABLES, Panel, clean_table, spoil
+from benchmarks.quality.tables import hide, tables
 
 FRAMES = 300
+TABLES = ("wine", "breast cancer", "digits", "diabetes")
 VIDEOS = ("escalator", "lobby", "restaurant")
 
 
 def fitted(data: Array, delta: float | str) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that δ does not fit is what the table shows
-        fit = rw.decompose(data, delta=delta, tol=1e-2, rng=0)
+        fit = rw.decompose(data, delta=delta, tol=1e-2, rng=0, refit=False)
     observed = np.count_nonzero(~np.isnan(data)) if data.dtype.kind == "f" else data.size
     return {
         "fit": fit,
@@ -36,20 +37,24 @@ def fitted(data: Array, delta: float | str) -> dict[str, Any]:
     }
 
 
-def error(panel: Panel, centre: Array, fit: rw.Decomposition) -> float:
-    wrong = np.asarray(fit.low_rank) + centre - panel.clean
-    return float(np.sqrt(np.mean(wrong[panel.hidden] ** 2)))
+def error(clean: Array, hidden: Array, centre: Array, fit: rw.Decomposition) -> float:
+    wrong = np.asarray(fit.low_rank) + centre - clean
+    return float(np.sqrt(np.mean(wrong[hidden] ** 2)))
 
 
 def main() -> None:
     options_of(__doc__).parse_args()
     results = Results("default_weights", {})
+    known = tables()
     for name in TABLES:
-        panel = spoil(clean_table(name, 0), 0)
-        centre = np.nanmedian(panel.shown, axis=0)
+        clean = (known[name] - known[name].mean(axis=0)) / known[name].std(axis=0)
+        shown, hidden = hide(clean, 0, 0.05)
+        centre = np.nanmedian(shown, axis=0)
         for delta in ("auto", 1e-3):
-            row = fitted(panel.shown - centre, delta)
-            wrong, refitted = (error(panel, centre, fit) for fit in (row["fit"], row.pop("fit").refit()))
+            row = fitted(shown - centre, delta)
+            wrong, refitted = (
+                error(clean, hidden, centre, fit) for fit in (row["fit"], row.pop("fit").refit())
+            )
             results.add({"data": name, "delta": str(delta), **row, "error": wrong, "refit": refitted})
     for name in VIDEOS:
         video = frames(name)[:FRAMES]

@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.harness.options import options_of
 from benchmarks.quality.cdnet import VIDEOS, Judge, frames_of
 from rankwolf.ground.arrays import Array
-from rankwolf.ground.machine import resident_memory
+from rankwolf.platform import resident_memory
 from rankwolf.video.live import LiveSettings, Separator
 from rankwolf.video.scene import Scene
 from rankwolf.video.scoring import Score, score_frame

@@ -21,7 +21,7 @@ from benchmarks import data as real
 from benchmarks.data import Array
 from benchmarks.harness.options import options_of
 from benchmarks.harness.results import Results
-from rankwolf.ground.machine import peak_memory
+from rankwolf.platform import peak_memory
 
 HEIGHT, WIDTH, FRAMES = 120, 160, 28181
 PAPER_SECONDS, MOST_BYTES = 1.24e4, 6e9

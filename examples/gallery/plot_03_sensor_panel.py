@@ -43,7 +43,9 @@ model = rw.RobustPCA(random_state=0).fit(readings)
 scores = np.abs(model.score_cells(readings))
 repaired = model.impute(readings, outliers=True)
 error = np.sqrt(np.mean((repaired - truth) ** 2))
-print(f"{model.n_components_} components, noise {model.noise_scale_:.2f} °C, repaired to {error:.2f} °C")
+print(
+    f"{model.n_components_} components, noise {(model.noise_variance_**0.5).mean():.2f} °C, repaired to {error:.2f} °C"
+)
 
 # %%
 figure, axes = plt.subplots(3, 1, figsize=(8, 7), layout="constrained", height_ratios=(2, 2, 3))

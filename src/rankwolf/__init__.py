@@ -16,10 +16,10 @@ if TYPE_CHECKING:  # for type checkers and editors; a test compares these with t
     from rankwolf.api.path import Path, PathPoint, path
     from rankwolf.api.recover import recover
     from rankwolf.api.select import DeltaSearch, select_delta
+    from rankwolf.factors.robust_pca import RobustPCA
     from rankwolf.ground.complaints import RankwolfWarning
     from rankwolf.ground.low_rank import LowRank
     from rankwolf.result import Decomposition, Record, SparsePart, Status, load
-    from rankwolf.tables.robust_pca import RobustPCA
 
 __version__ = "1.0.0rc1"
 
@@ -31,7 +31,7 @@ _HOMES = {
     "Path": "rankwolf.api.path",
     "PathPoint": "rankwolf.api.path",
     "Record": "rankwolf.result",
-    "RobustPCA": "rankwolf.tables.robust_pca",
+    "RobustPCA": "rankwolf.factors.robust_pca",
     "SparsePart": "rankwolf.result",
     "Status": "rankwolf.result",
     "callbacks": "rankwolf",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -212,8 +213,35 @@ def sparse() -> Any:
     return scipy.sparse.csr_array(np.where(seen, matrix(), 0.0))
 
 
+def separated(folder: Path) -> Path:
+    """A folder that ``rankwolf separate`` made, in ``data``, and a video for its model."""
+    place = folder / "data"
+    place.mkdir()
+    np.save(place / "v.npy", np.concatenate([frames()] * 4))
+    words = ["separate", str(place / "v.npy"), "-o", str(place / "model"), "--no-report", "--quiet"]
+    if rw_main(words):
+        raise RuntimeError("the sample was not separated")
+    return place / "model"
+
+
+def mask(folder: Path) -> None:
+    """The model of the mask beside a result."""
+    shutil.copy(separated(folder) / "mask.npz", folder / "mask.npz")
+
+
+def live(folder: Path) -> None:
+    """States before and after the warm-up."""
+    from rankwolf.video import LiveSettings, Separator
+
+    for name, count in (("early", 5), ("late", 30)):
+        separator = Separator(settings=LiveSettings(warm_up=20))
+        for number in range(count):
+            separator.update(frames()[number % 10])
+        separator.save(folder / f"{name}.npz")
+
+
 SAMPLES: dict[str, Callable[[Path], None]] = {
     "npy": npy, "npz": npz, "mat": mat, "h5": h5, "zarr": store, "parquet": parquet, "csv": csv, "feather": feather,
     "xlsx": xlsx, "video": video,
-    "image": image, "result": result, "checkpoint": checkpoint,
+    "image": image, "result": result, "checkpoint": checkpoint, "mask": mask, "live": live,
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,14 @@ from rankwolf.api.settings import (
 from rankwolf.api.warm import check_start, make_start
 from rankwolf.data import Source
 from rankwolf.data.open import check_source, open_source
+from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad, check_choice, check_number, check_rng, check_size
-from rankwolf.ground.deadline import Deadline
+from rankwolf.ground.deadline import Deadline, TimeUp
 from rankwolf.ground.low_rank import LowRank
-from rankwolf.problem import NoiseBounded, Penalized, Problem
-from rankwolf.result import Decomposition
-from rankwolf.result.doubts import quietly, warned
+from rankwolf.problem import SPARSE_BY, NoiseBounded, Penalized, Problem
+from rankwolf.result import Decomposition, Status
+from rankwolf.result.decomposition import NotRefittedError
+from rankwolf.result.doubts import longer_than_noise, quietly, warned
 from rankwolf.run.loop import Runner
 from rankwolf.run.progress import Callback, Stopping
 from rankwolf.run.watching import Watch
@@ -41,6 +44,7 @@ def decompose(
     X: Any,
     *,
     observed: Any = None,
+    limits: tuple[Any, Any] | None = None,
     implicit: str = "missing",
     columns: Any = "all",
     lambdas: tuple[float, float] | None = None,
@@ -49,6 +53,8 @@ def decompose(
     noise: float | None = None,
     weight: float | None = None,
     rank: int | None = None,
+    refit: bool | None = None,
+    sparse: str = "entries",
     problem: Problem | None = None,
     method: str | Solver[Any, Any] = "auto",
     tol: float = 1e-3,
@@ -81,6 +87,10 @@ def decompose(
         column names to ``fit.low_rank.to_frame()`` and ``fit.sparse.to_frame()``.
     observed : boolean array of shape (m, n), optional
         True where an entry was observed; an array, or on the disk as well.
+    limits : (low, high), optional
+        For entries that are known only to lie between two values, such as readings below a detection limit: numbers or
+        arrays of X's shape, None or NaN where there is no limit. They count where X is missing; the misfit of such an
+        entry is its distance from the interval. For ``"splitting"``.
     implicit : {"missing", "zeros"}
         What it means that a scipy.sparse matrix does not store an entry. ``"missing"``: the entry was not observed
         (ratings); time and memory grow with the stored entries alone. ``"zeros"``: it is an observed zero (counts);
@@ -109,10 +119,18 @@ def decompose(
         L of this rank, not shrunk: a convex fit with the weights of the noise, its weakest directions left out or the
         strongest of its residual added, then :meth:`Decomposition.refit`. This problem is not convex: the answer is a
         local one, without a gap. ``start`` and ``checkpoint`` do not go with it.
+    refit : bool, optional
+        True: the estimate, :meth:`Decomposition.refit` of the convex fit, with that beside it as ``fit.convex``. False:
+        the optimum of the convex problem. Default: the estimate where nothing is said about the problem and the matrix
+        is in memory; with weights, radii, ε, limits, a method, a start or a checkpoint given, the optimum.
+    sparse : {"entries", "rows", "columns"}
+        What S has few of. With ``"rows"`` or ``"columns"`` S is zero but for a few whole rows or columns (outlier
+        pursuit): ‖S‖₁ is replaced by the sum of their norms, in every form. For ``"splitting"``.
     problem : rankwolf.problem.Problem, optional
         A form of the problem that was made beforehand, such as one of your own, in place of the parameters above.
     method : str or Solver
-        ``"hybrid"`` for every form; ``"fw-t"`` for weights, ``"fw-p"`` for radii, ``"fw"``, ``"ista"`` and ``"fista"``
+        ``"splitting"`` for every form on a matrix that fits into memory some ten times over; ``"hybrid"`` for every
+        form; ``"fw-t"`` for weights, ``"fw-p"`` for radii, ``"fw"``, ``"ista"`` and ``"fista"``
         for both; ``"als"``, and no other, for a sparse matrix of observed entries, with weights; ``"auto"`` picks.
         A solver object, such as ``rankwolf.solvers.FrankWolfe(step="line-search")``, carries its own settings.
     tol, stop : float, {"gap", "paper"}
@@ -188,10 +206,12 @@ def decompose(
     generator = check_rng(rng)
     limit = None if max_memory is None else check_size("max_memory", max_memory)
     source = open_source(X, observed, settings.threads, implicit, limit, columns=columns)
+    check_choice("sparse", sparse, SPARSE_BY)
+    source.limits = None if limits is None else check_limits(limits, source)
     form = settings.form if settings.epsilon is None else NoiseBounded
-    solver = choose_solver(method, form, source.kind)
+    solver = choose_solver(method, form, source.kind, special=_special(limits, sparse))
     check_takes_start(start, solver, form, source.kind)
-    asked = {**settings.asked, "weight": weight_of_S}
+    asked = {**settings.asked, "weight": weight_of_S, "sparse": sparse}
     kept = check_checkpoint(checkpoint, checkpoint_every, resume, solver, asked, "decompose")
     saved = None if kept is None else kept.saved
     if saved is not None:
@@ -205,13 +225,41 @@ def decompose(
     chosen = fixed_problem(settings, source, saved)
     if chosen is None:
         chosen = _choose_problem(settings, weight_of_S, source, runner)
+    if sparse != "entries" and chosen.sparse == "entries":
+        given = settings.given is not None or weight_of_S is not None
+        chosen = chosen.by_lines(sparse, source.user_shape, given)
     check_scale(chosen, saved, source.summary.norm)
     begin = None if start is None or saved is not None else make_start(start, source, chosen, runner)
-    return watch.end(runner.solve(chosen, source, begin, kept))
+    fit = runner.solve(chosen, source, begin, kept)
+    if refit is None:
+        said = (settings.given, settings.epsilon, limits, start, checkpoint)
+        plain = settings.from_noise and sparse == "entries" and method == "auto" and stop == "gap"
+        plain = plain and source.in_memory and source.summary.norm > 0.0 and fit.status.converged
+        refit = plain and all(value is None for value in said)
+    return watch.end(_refitted(fit, deadline) if refit else fit)
 
 
 # Without its RankwolfWarnings, for callers that report the doubts themselves (:func:`rankwolf.result.doubts.doubts`).
 decompose_quietly = quietly(decompose)
+
+
+def _refitted(fit: Decomposition, deadline: Deadline) -> Decomposition:
+    """The refit with the convex fit beside it, or the convex fit where the time is up before.
+
+    Directions that noise alone could make are left out, and the others are fitted once more.
+    """
+    try:
+        with deadline:
+            deadline.check()
+            found = fit.refit()
+            strong = longer_than_noise(found)
+            if 0 < strong < found.low_rank.rank:
+                found = replace(found, low_rank=found.low_rank.first(strong)).refit(keep_rank=True)
+            return replace(found, convex=fit)
+    except TimeUp:
+        return replace(fit, status=Status.TIME_LIMIT)
+    except NotRefittedError:
+        return fit
 
 
 def _check_weight(weight: Any, settings: Settings) -> float:
@@ -220,6 +268,32 @@ def _check_weight(weight: Any, settings: Settings) -> float:
     if settings.epsilon is None:
         raise bad("weight", "given with noise", repr(weight), remedy="Weights of both parts are lambdas=.")
     return number
+
+
+def _special(limits: Any, sparse: str) -> str | None:
+    """The argument that only some solvers take, as a word for errors."""
+    if limits is not None:
+        return "limits"
+    return None if sparse == "entries" else f"sparse={sparse!r}"
+
+
+def check_limits(limits: Any, source: Source) -> tuple[Array, Array]:
+    """(low, high) as arrays that lie as the source sees the matrix, ∓∞ where there is no limit."""
+    try:
+        low, high = limits
+        ends = tuple(
+            np.broadcast_to(np.asarray(none if given is None else given, np.float64), source.user_shape)
+            for given, none in ((low, -np.inf), (high, np.inf))
+        )
+    except (TypeError, ValueError):
+        rule = f"a pair (low, high) of numbers or arrays of shape {source.user_shape}, or None"
+        raise bad("limits", rule, type(limits).__name__) from None
+    low, high = (
+        np.where(np.isnan(end), none, end) for end, none in zip(ends, (-np.inf, np.inf), strict=True)
+    )
+    if np.any(low > high):
+        raise bad("limits", "low ≤ high", f"{int(np.count_nonzero(low > high))} entries with low > high")
+    return (low.T, high.T) if source.transposed else (low, high)
 
 
 def _use_double_where_needed(source: Source, stopping: Stopping, form: type[Problem]) -> None:

@@ -1,29 +1,82 @@
-"""Which weights for measurements: the paper's rule, the noise in b, or a bound on the misfit."""
+"""Which weights for measurements: those that predict measurements that the solver did not see, or a rule.
+
+A tenth of the measurements is held out. Splitting comes down a path of falling weights (λ_L, λ_S) = σ·(u_L, r·u_S) on
+the others, a few iterations at each, and every pair L + S predicts what was held out. u_L and u_S are what noise of
+deviation 1 makes of A*: its spectral norm and its root mean square. The path ends where the prediction gains little.
+Then the ratio r is halved and doubled, each time down the end of the path, while the prediction gains.
+
+Nothing about the data enters but the data: aliasing and noise both spoil a prediction, and the weights that keep both
+out predict best. Where the pair then has far fewer unknowns than there are measurements, the noise can be measured
+(:func:`weights_by_refit`), and its weights are better still. The run proper begins at the pair that was found.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from rankwolf.data.measurements import Measurements
-from rankwolf.ground.arrays import Array
-from rankwolf.ground.low_rank import LowRank
+from rankwolf.ground.arrays import Array, inner, to_numpy
+from rankwolf.ground.deadline import Deadline
 from rankwolf.oracles import nuclear
 from rankwolf.problem import Penalized
-from rankwolf.result import Decomposition
+from rankwolf.solvers.data_terms import MeasuredTerm
+from rankwolf.solvers.refit_measured import freedom, refit_measured
+from rankwolf.solvers.splitting import Splitting, SplittingState
 from rankwolf.weights.noise import LIMIT_IN_SIGMAS
 from rankwolf.weights.paper import paper_weights
 
-# σ is at least this share of the root mean square of b: without noise the weights would be zero, and define no problem.
-LEAST_NOISE_SHARE = 1e-3
-# σ has settled when a round lowers it by less than this share; the misfit is met when it is within this share of ε.
-SETTLED, MET = 0.03, 0.01
-MOST_ROUNDS = 20
 # λ_S is proportional to ρ above this ρ, and constant below it.
 FEW = 0.4
 
-Solve = Callable[[Penalized, Decomposition | None], Decomposition]
+
+@dataclass(frozen=True)
+class HeldOutSettings:
+    """The search for weights by prediction. Shares are of the measurements, errors those of predictions."""
+
+    share: float = 0.1
+    """What is held out: enough to predict, too little to change the problem."""
+    first: float = 0.25
+    """The first σ, as a share of the root mean square of b: nearly nothing is noise any more."""
+    least: float = 1e-3
+    """The last σ, as that share: without noise the weights would be zero, and define no problem."""
+    fall: float = 0.5
+    """From one point of the path to the next, and from one ratio to the next."""
+    steps: int = 5
+    """Iterations of splitting at each point of the path."""
+    gain: float = 0.15
+    """Half the σ, or another ratio, must lower the root mean square error by this share. Where there is less to gain,
+    smaller weights hardly change the picture, and the problem becomes much slower to solve."""
+    patience: int = 1
+    """So many points without such a gain are passed over: a direction may wait for the next one."""
+    last_steps: int = 8
+    """Iterations on all measurements that follow, where the run ends at the pair that predicts best."""
+    most_refits: int = 6
+    refit_steps: int = 40
+    """Iterations of splitting between two refits."""
+    settled: float = 0.8
+    """σ has settled when a refit lowers it by no more than this factor."""
+    most_larger: float = 4.0
+    """Where the unknowns are too many, σ is doubled up to this factor; beyond, it is not measured."""
+    most_freedom: float = 0.6
+    """Unknowns of a refit, as a share of the equations: beyond, too little is left to measure σ."""
+    again: int = 3
+    """Points of the path that another ratio comes down, the last at the best σ."""
+
+
+SETTINGS = HeldOutSettings()
+
+
+@dataclass(frozen=True)
+class Found:
+    """The weights that predict best, the σ of a measurement's noise, and (L, S, y, γ) to begin with."""
+
+    weights: tuple[float, float]
+    sigma: float | None
+    start: Any = None
 
 
 def default_weights(data: Measurements, delta: float) -> tuple[float, float]:
@@ -41,28 +94,15 @@ def default_weights(data: Measurements, delta: float) -> tuple[float, float]:
     return lambda_L, lambda_L * max(fraction, FEW) / fraction / max(data.shape) ** 0.5
 
 
-def series_weights(data: Measurements, delta: float, rng: np.random.Generator) -> tuple[float, float]:
-    """λ_L = δ·max(ρ, κ)·‖A‖‖b‖ and λ_S = λ_L/√max(m, n), κ = ‖A*b‖₂²/(‖A‖‖b‖)², for a run that ends with the path.
-
-    κ is the share of the leading direction that A*A gives back: ρ·σ₁²/‖M‖² where the measurements are spread evenly,
-    and nearly 1 for images whose lowest frequencies are all measured. For such images λ_L with the paper's ρ would be
-    far below the aliasing. Cost: one product with A*.
-    """
-    scale = data.norm * (data.summary.norm or 1.0)
-    leading = _largest_singular_value(data.adjoint(data.b), rng)
-    lambda_L = delta * max(data.observed_fraction, (leading / scale) ** 2) * scale
-    return lambda_L, lambda_L / max(data.shape) ** 0.5
-
-
 def weights_for_noise(data: Measurements, sigma: float, rng: np.random.Generator) -> tuple[float, float]:
     """λ_L = ‖A*e‖₂ and λ_S = twice the root mean square of A*e, for a random e with standard deviation σ.
 
     Noise of that size then stays out of L, and nineteen in twenty of its entries out of S. Cost: one product with A*.
     """
-    noise = np.asarray(rng.standard_normal(data.b.shape))
-    if np.iscomplexobj(data.b):
-        noise = (noise + 1j * rng.standard_normal(data.b.shape)) * 0.5**0.5
-    image = data.adjoint((sigma * noise).astype(data.b.dtype))
+    noise = np.asarray(rng.standard_normal(data.size))
+    if data.complex_b:
+        noise = (noise + 1j * rng.standard_normal(data.size)) * 0.5**0.5
+    image = to_numpy(data.adjoint(data.native(sigma * noise)))
     spread = float(np.linalg.norm(image)) / image.size**0.5
     return _largest_singular_value(image, rng), LIMIT_IN_SIGMAS * spread
 
@@ -74,67 +114,154 @@ def _largest_singular_value(image: Array, rng: np.random.Generator) -> float:
     return nuclear.leading_pair(lambda block: short @ (short.conj().T @ block), start, 1e-2, 30, rng).value
 
 
-def weights_by_descent(
-    data: Measurements, solve: Solve, rng: np.random.Generator
-) -> tuple[tuple[float, float], float]:
-    """((λ_L, λ_S), σ), from the noise in the data: ``delta="auto"``.
+def weights_by_prediction(
+    data: Measurements,
+    rng: np.random.Generator,
+    deadline: Deadline,
+    settings: HeldOutSettings = SETTINGS,
+) -> Found:
+    """The weights under which L + S predicts held-out measurements best (see the module).
 
-    Begin with a σ that is too large, the root mean square of b. Solve with the weights that belong to σ, and take the
-    root mean square of b − A[L + S] as the next σ, until it hardly falls. Shrinkage leaves some of L and S in the
-    residual, so σ tends to be too large, not too small. Cost: a few short runs of ``solve``, which is given the last
-    solution each time.
+    Cost: about 80 iterations of splitting, some of which the run proper saves by where it begins.
     """
-    size = data.b.size**0.5
-    sigma = float(np.linalg.norm(data.b)) / size
-    least = LEAST_NOISE_SHARE * sigma
-    fit: Decomposition | None = None
-    unit = weights_for_noise(data, 1.0, rng)
-    for _ in range(MOST_ROUNDS):
-        if sigma <= least:
+    search = _Search(data, rng, deadline, settings)
+    rms = data.summary.norm / data.size**0.5
+    sigmas = [settings.first * rms]
+    while sigmas[-1] > settings.least * rms:
+        sigmas.append(sigmas[-1] * settings.fall)
+    search.descend(sigmas, 1.0)
+    for factor in (settings.fall, 1.0 / settings.fall):
+        before = search.best.ratio
+        while search.improves(factor):
+            pass
+        if search.best.ratio != before:
             break
-        fit = solve(Penalized(sigma * unit[0], sigma * unit[1]), fit)
-        found = max(misfit(data, fit) / size, least)
-        before, sigma = sigma, min(found, sigma)
-        if sigma > (1.0 - SETTLED) * before:
-            break
-    return (sigma * unit[0], sigma * unit[1]), sigma
+    return search.found()
 
 
-def weights_for_misfit(
-    data: Measurements, epsilon: float, weights: tuple[float, float], solve: Solve
-) -> tuple[float, float]:
-    """c·(λ_L, λ_S), with the c at whose optimum ‖b − A[L + S]‖ = ε, to 1 %; ``weights`` are (λ_L, λ_S).
+def weights_by_refit(
+    data: Measurements,
+    found: Found,
+    rng: np.random.Generator,
+    deadline: Deadline,
+    settings: HeldOutSettings = SETTINGS,
+) -> Found:
+    """The weights of :func:`weights_for_noise` for a σ that is measured where L and S leave enough equations over.
 
-    That optimum solves min λ_L‖L‖_* + λ_S‖S‖₁ subject to ‖b − A[L + S]‖ ≤ ε. The misfit grows with c, so c is found by
-    the secant method on the logarithms of both, from c = 1. Cost: at most 20 short runs of ``solve``, which is given
-    the last solution each time.
+    The pair is fitted again without shrinkage, at its rank and support. The misfit of that, with as many equations
+    fewer as it has unknowns, is a σ. A few iterations of splitting at its weights give the next pair, until σ falls
+    no more. What such a refit chose from noise makes its σ too small, and shrinkage makes the misfit of the pair
+    before it too large: the estimate is the geometric mean of both. Where the unknowns are too many, ``found`` as it
+    is.
+
+    Cost: two or three rounds of about 100 products with A and A*.
     """
-    factor, known = 1.0, list[tuple[float, float]]()
-    fit: Decomposition | None = None
-    for _ in range(MOST_ROUNDS):
-        fit = solve(Penalized(factor * weights[0], factor * weights[1]), fit)
-        reached = max(misfit(data, fit), 1e-300)
-        if abs(reached - epsilon) <= MET * epsilon:
-            break
-        known.append((float(np.log(factor)), float(np.log(reached / epsilon))))
-        factor = float(np.exp(_secant(known)))
-    return factor * weights[0], factor * weights[1]
+    solver, unit = Splitting(), weights_for_noise(data, 1.0, rng)
+    least = settings.least * data.summary.norm / data.size**0.5
+    low_rank, sparse = found.start[:2]
+    sigma, shrunk, larger, state = np.inf, np.inf, found.weights[0] / unit[0], None
+    for _ in range(settings.most_refits):
+        if deadline.passed or larger > settings.most_larger * found.weights[0] / unit[0]:
+            return found
+        if freedom(data, low_rank, sparse) > settings.most_freedom:
+            sigma = larger = 2.0 * larger  # larger weights leave fewer unknowns
+        else:
+            before, now = sigma, max(refit_measured(data, low_rank, sparse).sigma or 0.0, least)
+            sigma = min(now, before)
+            if now <= least or (now > settings.settled * before and shrunk < np.inf):
+                break
+        problem = Penalized(sigma * unit[0], sigma * unit[1])
+        state = solver.init(problem, data, rng) if state is None else state
+        for _ in range(settings.refit_steps):
+            state = solver.step(problem, data, state)
+        low_rank, sparse = state.found, state.found_sparse
+        rest = data.b - data.apply((low_rank.u * low_rank.s) @ low_rank.vt + sparse)
+        shrunk = inner(rest, rest) ** 0.5 / data.size**0.5
+    sigma = least if sigma <= least else (sigma * shrunk) ** 0.5
+    start = (low_rank, sparse, None, found.start[3] if state is None else state.gamma)
+    return Found((sigma * unit[0], sigma * unit[1]), sigma, start)
 
 
-def _secant(known: list[tuple[float, float]]) -> float:
-    """The x at which the line through the last two points (x, y) is 0; with one point, the line of slope 1 through it.
-
-    The slope is kept between 0.2 and 2, and a step is at most 2.5 long.
-    """
-    (x, y), slope = known[-1], 1.0
-    if len(known) > 1 and known[-2][0] != x:
-        slope = float(np.clip((y - known[-2][1]) / (x - known[-2][0]), 0.2, 2.0))
-    return x - float(np.clip(y / slope, -2.5, 2.5))
+@dataclass
+class _Point:
+    sigma: float
+    ratio: float
+    error: float
+    state: SplittingState
 
 
-def misfit(data: Measurements, fit: Decomposition) -> float:
-    """‖b − A[L + S]‖. Cost: one product with A."""
-    low_rank: LowRank = fit.low_rank
-    total = np.asarray(low_rank)
-    total += np.asarray(fit.sparse)
-    return float(np.linalg.norm(data.b - data.apply(total)))
+class _Search:
+    """Splitting on all but the held-out measurements, and the best point so far. Errors are mean squares."""
+
+    def __init__(
+        self, data: Measurements, rng: np.random.Generator, deadline: Deadline, settings: HeldOutSettings
+    ) -> None:
+        self.data, self.rng, self.deadline, self.settings = data, rng, deadline, settings
+        self.unit = weights_for_noise(data, 1.0, rng)
+        groups = data.sensing.groups(data.real)
+        count = data.size if groups is None else int(groups.max()) + 1
+        drawn = rng.random(count) < settings.share
+        self.held = drawn if groups is None else drawn[groups]
+        self.part = data.without(self.held)
+        self.solver = Splitting()
+        self.best = _Point(0.0, 1.0, np.inf, None)  # type: ignore[arg-type]
+
+    def weights(self, sigma: float, ratio: float) -> tuple[float, float]:
+        return sigma * self.unit[0], 0.5 * ratio * sigma * self.unit[1]
+
+    def point(self, sigma: float, ratio: float, state: SplittingState | None) -> _Point:
+        """A few iterations at these weights, from a copy of ``state``, and how well they predict."""
+        problem = Penalized(*self.weights(sigma, ratio))
+        if state is None:
+            state = self.solver.init(problem, self.part, self.rng)
+        for _ in range(self.settings.steps):
+            state = self.solver.step(problem, self.part, state)
+        total = (state.found.u * state.found.s) @ state.found.vt + state.found_sparse
+        rest = self.data.b - self.data.apply(total)
+        squares = np.abs(to_numpy(rest)) ** 2
+        return _Point(sigma, ratio, float(np.mean(squares[self.held])), state)
+
+    def gains(self, point: _Point) -> bool:
+        """Whether it predicts better by the share that counts."""
+        return point.error < (1.0 - self.settings.gain) ** 2 * self.best.error
+
+    def descend(self, sigmas: list[float], ratio: float) -> None:
+        """Down the path, until predictions gain too little for some points in a row."""
+        state: SplittingState | None = None
+        without = 0
+        for sigma in sigmas:
+            point = self.point(sigma, ratio, state)
+            state, without = point.state, without + 1
+            if self.gains(point):
+                self.best, without = replace(point, state=copied(state)), 0
+            if without > self.settings.patience or self.deadline.passed:
+                break
+
+    def improves(self, factor: float) -> bool:
+        """Whether another ratio predicts better; its point is the best one then."""
+        state: SplittingState | None = None
+        best, fall = self.best, self.settings.fall
+        for k in reversed(range(self.settings.again)):
+            if self.deadline.passed:
+                return False
+            point = self.point(best.sigma * fall**-k, best.ratio * factor, state)
+            state = point.state
+        if self.gains(point):
+            self.best = point
+        return self.best is point
+
+    def found(self) -> Found:
+        self.data.passes += self.part.passes
+        best = self.best
+        state, dual = best.state, None
+        if isinstance(state.term, MeasuredTerm):
+            total = (state.found.u * state.found.s) @ state.found.vt + state.found_sparse
+            rest = self.data.b - self.data.apply(total)
+            dual = state.dual + self.data.native(self.held.astype(np.float64)) * rest
+        start = (state.found, state.found_sparse, dual, state.gamma)
+        return Found(self.weights(best.sigma, best.ratio), None, start)
+
+
+def copied(state: SplittingState) -> SplittingState:
+    """A copy of all but the data term and L, which never change."""
+    return deepcopy(state, {id(state.term): state.term, id(state.found): state.found})

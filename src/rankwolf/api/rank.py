@@ -22,7 +22,7 @@ from rankwolf.weights.descent import noise_weights
 
 @dataclass(frozen=True)
 class RankSettings:
-    """How an L of a given rank is looked for. The figures behind the values: ``python -m benchmarks given_rank``."""
+    """How an L of a given rank is looked for."""
 
     tol: float = 1e-2
     """The relative gap of the convex fit. It may be coarse, because a refit follows."""

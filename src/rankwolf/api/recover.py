@@ -8,16 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from rankwolf.api.measured_weights import SETTINGS as HELD_OUT
 from rankwolf.api.measured_weights import (
+    Found,
     default_weights,
-    series_weights,
-    weights_by_descent,
-    weights_for_misfit,
+    weights_by_prediction,
+    weights_by_refit,
     weights_for_noise,
 )
 from rankwolf.api.settings import (
     Settings,
     check_checkpoint,
+    check_one_form,
     check_scale,
     check_settings,
     check_takes_start,
@@ -26,35 +28,37 @@ from rankwolf.api.settings import (
 )
 from rankwolf.data.measurements import Measurements
 from rankwolf.ground.arrays import Array
-from rankwolf.ground.complaints import bad, check_choice, check_number, check_rng, check_size
+from rankwolf.ground.complaints import bad, check_choice, check_number, check_rng
 from rankwolf.ground.deadline import Deadline
 from rankwolf.ground.low_rank import LowRank
-from rankwolf.problem import Penalized, Problem
+from rankwolf.problem import LEAST_WEIGHT, MOST_WEIGHT, NoiseBounded, Penalized, Problem
 from rankwolf.result import Decomposition
 from rankwolf.result.doubts import warned
 from rankwolf.run.loop import Runner
-from rankwolf.run.progress import Callback, Stopping
+from rankwolf.run.progress import Callback
 from rankwolf.run.watching import Watch
 from rankwolf.sensing import as_sensing
-from rankwolf.solvers import PrimalDual, Solver
-from rankwolf.solvers.primal_dual import PrimalDualSettings
+from rankwolf.solvers import Solver, Splitting
+from rankwolf.weights.paper import PAPER_DELTA
 
-# The runs that find the weights need only a rough gap, and each starts where the last one ended.
-ROUGH_TOL, ROUGH_STEPS = 0.02, 60
-TO_THE_END_OF_PATH = PrimalDual(settle=PrimalDualSettings().linger)
 DEFAULT_TOL = 1e-3
+# ε is at least this share of ‖b‖ where weights are computed from it: with 0 they would be zero.
+LEAST_NOISE = 1e-6
+# Fewer measurements than this, held out, would say too little about the weights.
+FEWEST = 10
 
 
 @warned
 def recover(
     b: Any,
     sensing: Any,
-    shape: tuple[int, int] | None = None,
+    shape: tuple[int, ...] | None = None,
     *,
     lambdas: tuple[float, float] | None = None,
-    delta: float | str = 1e-3,
+    delta: float | str = "auto",
     radii: tuple[float, float] | None = None,
     noise: float | None = None,
+    sigma: float | None = None,
     problem: Problem | None = None,
     method: str | Solver[Any, Any] = "auto",
     tol: float | None = None,
@@ -68,7 +72,6 @@ def recover(
     rng: Any = None,
     n_threads: int | None = None,
     start: Any = None,
-    max_memory: int | str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int | str = "60s",
     resume: bool = False,
@@ -90,23 +93,26 @@ def recover(
     shape : (m, n)
         The shape of M. It may be left out where the operator knows it.
     lambdas : (λ_L, λ_S), optional
-        Default: λ_L = δρ‖A‖‖b‖ and λ_S = δ·max(ρ, 0.4)·‖A‖‖b‖/√max(m, n), with ρ = p/(mn)
-        (:func:`rankwolf.api.measured_weights.default_weights`); for a run that ends with the path, both as in
-        :func:`rankwolf.api.measured_weights.series_weights`. Multiplying A and b by a constant changes nothing.
+        Default: the weights with which the parts predict a tenth of the measurements best that were held out, or
+        those of the noise, where it can be measured (:mod:`rankwolf.api.measured_weights`). With fewer than 100
+        measurements, those of ``delta=1e-3``.
     delta : float or "auto"
-        δ of that rule. ``"auto"`` sets both weights from the noise in b, which is measured, or given as ``noise``.
+        A number: λ_L = δρ‖A‖‖b‖ and λ_S = δ·max(ρ, 0.4)·‖A‖‖b‖/√max(m, n), with ρ = p/(mn), instead of the search for
+        weights. Multiplying A and b by a constant changes nothing.
+    sigma : float, optional
+        The standard deviation of the noise in one measurement, where it is known: λ_L is the norm of A*e for noise e
+        of this size, and λ_S twice the root mean square of its entries. No search then.
     radii : (τ_L, τ_S), optional
         Solve the norm-constrained problem instead.
     noise : float, optional
-        ε > 0: both weights of the rule are multiplied by one factor, with which ‖b − A[L + S]‖ = ε, to 1 %. The optimum
-        then solves min λ_L‖L‖_* + λ_S‖S‖₁ subject to ‖b − A[L + S]‖ ≤ ε. With ``delta="auto"``, ε is taken as the norm
-        of the noise in b instead.
+        ε ≥ 0: solve min ‖L‖_* + λ‖S‖₁ subject to ‖b − A[L + S]‖ ≤ ε instead, which holds to rounding in what is
+        returned. λ is λ_S/λ_L of the weights for noise of that size, or with a number ``delta`` of that rule.
     problem : rankwolf.problem.Problem, optional
         A problem with weights or radii that was made beforehand, in place of the parameters above.
     method : str or Solver
-        ``"primal-dual"`` and ``"fw-t"`` for weights, ``"fw-p"`` for radii; ``"fista"``, ``"ista"`` (projected gradient
-        for radii) and ``"fw"`` for both; ``"auto"`` is ``"primal-dual"`` for weights and ``"fista"`` for radii. A
-        solver object carries its own settings.
+        ``"splitting"`` for every form, which is also ``"auto"``; ``"fw-t"`` for weights, ``"fw-p"`` for radii;
+        ``"fista"``, ``"ista"`` (projected gradient for radii) and ``"fw"`` for both. A solver object carries its own
+        settings.
     norm : float, optional
         An upper bound on ‖A‖, where one is known; it sets the step sizes and is the ‖A‖ of the default weights. By
         default the operator's own, or an estimate from about 65 products with A and A*, a few per cent too large on
@@ -116,18 +122,14 @@ def recover(
         ``"complex64"``. By default complex where the operator says so (coil maps, Fourier coefficients in time), and
         otherwise real, with a warning where real matrices do not explain b.
     start : Decomposition or (L, S), optional
-        Where the run begins, for ``"primal-dual"``: the solution of a similar problem.
-    max_memory : int or str, optional
-        For ``"primal-dual"``: what the process may take, in bytes or as ``"2GB"``. Arrays that the method keeps go to
-        files in TMPDIR where they would not fit beside three matrices for A, A* and the proof.
+        Where the run begins, for ``"splitting"``: the solution of a similar problem.
     checkpoint, checkpoint_every, resume
         As in :func:`rankwolf.decompose`.
-    stop : {"auto", "gap", "paper", "path"}
-        ``"gap"`` and ``"paper"`` as in :func:`rankwolf.decompose`, with ``tol``. ``"path"``: both weights come down
-        from where L = S = 0 is optimal, and the run ends 16 iterations after they have arrived. For a strongly
-        under-sampled series this gives a better picture than the optimum; the gap is certified as well. ``"auto"`` is
-        ``"path"`` behind a transform that makes S sparse (:class:`rankwolf.sensing.Temporal`), unless ``lambdas``,
-        ``radii``, ``problem``, ``tol`` or ``start`` are given, and ``"gap"`` otherwise.
+    stop : {"auto", "gap", "paper", "prediction"}
+        ``"gap"`` and ``"paper"`` as in :func:`rankwolf.decompose`, with ``tol``. ``"prediction"``: a few iterations
+        beyond the pair with which the search for weights ended. For a strongly under-sampled series that is a better
+        picture than the optimum; the gap is certified as well. ``"auto"`` is ``"prediction"`` behind a transform that
+        makes S sparse (:class:`rankwolf.sensing.Temporal`), unless ``tol`` is given, and ``"gap"`` otherwise.
     tol : float, optional
         For ``"gap"`` and ``"paper"``; 1e-3 by default.
     max_iter, max_seconds, callback, verbose, rng, n_threads
@@ -151,7 +153,7 @@ def recover(
     >>> fit.low_rank.rank, bool(abs(fit.sparse[3][5] - 10.0) < 0.2), fit.status.name
     (1, True, 'GAP_REACHED')
     """
-    check_choice("stop", stop, ("auto", "gap", "paper", "path"), "recover")
+    check_choice("stop", stop, ("auto", "gap", "paper", "prediction"), "recover")
     settings = check_settings(
         "recover",
         problem=problem,
@@ -160,91 +162,82 @@ def recover(
         noise=noise,
         delta=delta,
         tol=DEFAULT_TOL if tol is None else tol,
-        stop="gap" if stop in ("auto", "path") else stop,
+        stop=stop if stop == "paper" else "gap",
         max_iter=max_iter,
         max_seconds=max_seconds,
         callback=callback,
         n_threads=n_threads,
     )
+    check_one_form("recover", problem=problem, lambdas=lambdas, radii=radii, sigma=sigma)
+    if sigma is not None:
+        check_number("sigma", sigma, where="recover")
     deadline = Deadline(settings.max_seconds)
-    solver = choose_solver(method, settings.form, "measurements", "recover")
-    check_takes_start(start, solver, settings.form, "measurements")
-    operator = as_sensing(sensing, shape)
-    series = operator.sparsifies and settings.given is None
-    to_the_end_of_path = _ends_with_path(solver, stop, tol, start, series)
-    if to_the_end_of_path and not isinstance(method, Solver):
-        solver = TO_THE_END_OF_PATH
-    stopping = replace(settings.stopping, kind="path") if to_the_end_of_path else settings.stopping
-    for name, value in (("norm", norm), ("noise", noise)):
-        if value is not None:
-            check_number(name, value, where="recover")
+    form = NoiseBounded if settings.epsilon is not None else settings.form
+    solver = choose_solver(method, form, "measurements", "recover")
+    check_takes_start(start, solver, form, "measurements")
+    operator = as_sensing(sensing, shape, b)
+    if norm is not None:
+        check_number("norm", norm, where="recover")
     generator = check_rng(rng, "recover")
-    limit = None if max_memory is None else check_size("max_memory", max_memory, "recover")
-    if limit is not None and not solver.limits_memory:
-        raise bad(
-            "max_memory", "None for this method", repr(max_memory), "recover", "'primal-dual' takes one."
-        )
-    asked = {**settings.asked, "path": to_the_end_of_path}
+    asked = {**settings.asked, "sigma": sigma}
     kept = check_checkpoint(checkpoint, checkpoint_every, resume, solver, asked, "recover")
-    data = Measurements(b, operator, norm, settings.threads, dtype, limit)
-    begin = None if start is None else _check_start(start, data)
+    data = Measurements(b, operator, norm, settings.threads, dtype)
+    if data.device is not None and not isinstance(solver, Splitting):
+        remedy = "Leave method out, or give arrays of NumPy."
+        raise bad("method", "'auto' or 'splitting' for tensors", repr(solver.name), "recover", remedy)
+    begin: Any = None if start is None else _check_start(start, data)
     saved = None if kept is None else kept.saved
-    chosen, sigma = fixed_problem(settings, data, saved), None
+    stopping = settings.stopping
+    chosen, noise_scale = fixed_problem(settings, data, saved), sigma
     if chosen is None:
-        weights, sigma = _choose_weights(settings, data, generator, deadline, to_the_end_of_path)
-        chosen = Penalized(*weights)
+        early = _ends_early(stop, tol, operator, solver, settings)
+        found = _choose_weights(settings, sigma, data, generator, deadline, early)
+        chosen = Penalized(*found.weights)
+        noise_scale = found.sigma
+        if early and found.start is not None:
+            stopping = replace(stopping, kind="prediction", max_iter=HELD_OUT.last_steps)
+        if begin is None and solver.takes_start:
+            begin = found.start
+        if settings.epsilon is not None:
+            weight = min(max(found.weights[1] / found.weights[0], LEAST_WEIGHT), MOST_WEIGHT)
+            chosen = NoiseBounded(weight, settings.epsilon)
+            begin = None if begin is None else begin[:2]
     check_scale(chosen, saved, data.summary.norm, data.norm, where="recover")
     watch = Watch(callback, verbose, stopping.tol, "recover")
     runner = Runner(solver, stopping, generator, deadline, watch.callback)
     fit = watch.end(runner.solve(chosen, data, begin, kept))
-    return fit if sigma is None else replace(fit, noise_scale=sigma)
+    return fit if noise_scale is None else replace(fit, noise_scale=noise_scale)
 
 
-def _ends_with_path(solver: Solver[Any, Any], stop: str, tol: Any, start: Any, rule_for_series: bool) -> bool:
-    """Whether the run ends with the path: ``stop`` is "path", or is "auto" and means it.
-
-    A ValueError for ``stop="path"`` with a solver that has none, or beside ``tol`` or ``start``.
-    """
-    if not solver.has_path:
-        if stop == "path":
-            rule = "'gap' or 'paper' for this method"
-            raise bad("stop", rule, repr(stop), "recover", "'primal-dual' has a path.")
+def _ends_early(stop: str, tol: Any, operator: Any, solver: Any, settings: Settings) -> bool:
+    """Whether the run ends at the pair that predicts best: it was asked to, or may choose and S is sparse in time."""
+    if settings.epsilon is not None or not isinstance(solver, Splitting):
         return False
-    if stop == "auto":
-        return rule_for_series and tol is None and start is None
-    if stop == "path" and not (tol is None and start is None):
-        raise ValueError(
-            "stop='path' of recover excludes 'tol' and 'start': it ends where the weights have come down. Give one."
-        )
-    return stop == "path"
+    return stop == "prediction" or (stop == "auto" and tol is None and operator.sparsifies)
 
 
 def _choose_weights(
-    settings: Settings, data: Measurements, rng: np.random.Generator, deadline: Deadline, series: bool
-) -> tuple[tuple[float, float], float | None]:
-    """((λ_L, λ_S), σ): from δ, from the noise in b, or from the bound ε. σ is None unless the weights follow from it.
-
-    For a ``series``, whose runs end with the path, noise and misfit are measured at the end of the path.
-    """
-
-    def short_run(problem: Penalized, last: Decomposition | None) -> Decomposition:
-        """A rough solution: for a ``series`` from the top of the path, otherwise from the ``last`` one, if any."""
-        if series:
-            stopping = Stopping("path", tol=ROUGH_TOL, max_iter=settings.stopping.max_iter)
-            return Runner(TO_THE_END_OF_PATH, stopping, rng, deadline).solve(problem, data)
-        stopping = Stopping(tol=ROUGH_TOL, max_iter=ROUGH_STEPS)
-        given = None if last is None else _check_start(last, data)
-        return Runner(PrimalDual(), stopping, rng, deadline).solve(problem, data, given)
-
-    if settings.from_noise and settings.epsilon is None:
-        return weights_by_descent(data, short_run, rng)
-    if settings.from_noise and settings.epsilon is not None:
-        sigma = settings.epsilon / data.b.size**0.5
-        return weights_for_noise(data, sigma, rng), sigma
-    weights = series_weights(data, settings.delta, rng) if series else default_weights(data, settings.delta)
-    if settings.epsilon is not None:
-        weights = weights_for_misfit(data, settings.epsilon, weights, short_run)
-    return weights, None
+    settings: Settings,
+    sigma: float | None,
+    data: Measurements,
+    rng: np.random.Generator,
+    deadline: Deadline,
+    early: bool,
+) -> Found:
+    """The weights that belong to a known σ, that follow from δ, or that predict held-out measurements best."""
+    if data.summary.norm == 0.0:  # L = S = 0 with any weights
+        return Found((1.0, 1.0), None)
+    if settings.epsilon is not None and settings.from_noise:
+        sigma = max(settings.epsilon, LEAST_NOISE * data.summary.norm) / data.size**0.5
+    if sigma is not None:
+        return Found(weights_for_noise(data, sigma, rng), sigma)
+    if not settings.from_noise:
+        return Found(default_weights(data, settings.delta), None)
+    if data.size * HELD_OUT.share < FEWEST:
+        return Found(default_weights(data, PAPER_DELTA), None)
+    with data.one_blas_thread():
+        found = weights_by_prediction(data, rng, deadline)
+        return found if early or data.device is not None else weights_by_refit(data, found, rng, deadline)
 
 
 def _check_start(start: Any, data: Measurements) -> tuple[LowRank, Array]:

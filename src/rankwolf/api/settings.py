@@ -32,6 +32,7 @@ MEANINGS = {
     "radii": "bound ‖L‖_* and ‖S‖₁, and the misfit is as small as they allow",
     "noise": "bounds the misfit, and the norms are as small as it allows",
     "rank": "is that of L, and nothing is shrunk",
+    "sigma": "chooses weights by the size of the noise",
     "delta": "chooses weights by the paper's rule",
 }
 # Kinds of data, as errors call them.
@@ -189,14 +190,22 @@ def check_settings(
 
 
 def choose_solver(
-    method: str | Solver[Any, Any], problem: type[Problem], kind: str, where: str = "decompose"
+    method: str | Solver[Any, Any],
+    problem: type[Problem],
+    kind: str,
+    where: str = "decompose",
+    special: str | None = None,
 ) -> Solver[Any, Any]:
     """The solver that ``method`` names, if it solves this form of the problem on this ``kind`` of data.
 
-    A ValueError names those that do, if it does not. "auto" is the first solver in the registry that does.
+    A ValueError names those that do, if it does not. ``special`` names an argument that only some solvers take. "auto"
+    is the first in the registry that does.
     """
-    fitting = fitting_solvers(problem, kind)
+    fitting = [
+        name for name in fitting_solvers(problem, kind) if special is None or SOLVERS[name].any_data_term
+    ]
     given = "weights (lambdas or delta)" if problem is Penalized else f"{problem.parameter}"
+    others = [name for name in fitting if name != "auto"]
     if not fitting:
         raise ValueError(f"The problem given by {given} has no solver for {KINDS[kind]}. {INSTEAD[kind]}.")
     if isinstance(method, Solver):
@@ -208,17 +217,19 @@ def choose_solver(
     elif method in SOLVERS:
         solver = SOLVERS[method]()
     else:
-        rule = "'auto', a solver, or one of " + ", ".join(map(repr, SOLVERS))
+        rule = "'auto', a solver, or one of " + ", ".join(repr(name) for name in SOLVERS if name != "auto")
         raise bad("method", rule, repr(method), where)
+    if special is not None and not solver.any_data_term:
+        raise ValueError(f"The method {solver.name!r} does not take {special}. 'splitting' does.")
     if kind not in solver.takes:
         raise ValueError(
             f"The method {solver.name!r} does not take {KINDS[kind]}. "
-            f"For this data there are: {', '.join(map(repr, fitting))}."
+            f"For this data there are: {', '.join(map(repr, others))}."
         )
     if not issubclass(problem, solver.solves):
         raise ValueError(
             f"The method {solver.name!r} does not solve the problem given by {given}. "
-            f"These do: {', '.join(map(repr, fitting))}."
+            f"These do: {', '.join(map(repr, others))}."
         )
     return solver
 
@@ -236,7 +247,7 @@ def check_takes_start(start: Any, solver: Solver[Any, Any], problem: type[Proble
     """A ValueError for a ``start`` with a solver that can only begin at L = S = 0; it names those that take one."""
     if start is None or solver.takes_start:
         return
-    able = [name for name in fitting_solvers(problem, kind) if SOLVERS[name].takes_start]
+    able = [name for name in fitting_solvers(problem, kind) if SOLVERS[name].takes_start and name != "auto"]
     remedy = f"These do: {', '.join(map(repr, able))}." if able else "Leave start out."
     raise ValueError(f"The method {solver.name!r} begins at L = S = 0 and takes no start. {remedy}")
 

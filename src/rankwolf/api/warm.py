@@ -43,7 +43,7 @@ def make_start(start: Any, source: Source, problem: Problem, runner: Runner) -> 
     """
     if isinstance(start, Start):
         return start
-    earlier = start.low_rank if isinstance(start, Decomposition) else start
+    earlier = (start.low_rank if isinstance(start, Decomposition) else start).on_host()
     (m, n), (before, columns) = source.user_shape, earlier.shape
     if columns != n or before > m:
         raise bad(

@@ -2,11 +2,8 @@
 
 A command reads its options, calls a function of another room, and turns errors into one line and an exit code. It
 computes nothing, and imports nothing heavy before it has to.
-
-``guarded_main`` is what the shell calls: it runs ``main`` in a child process, so that a crash can be reported.
 """
 
-from rankwolf.cli.guard import guarded_main
 from rankwolf.cli.main import main
 
-__all__ = ["guarded_main", "main"]
+__all__ = ["main"]

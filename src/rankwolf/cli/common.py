@@ -108,10 +108,10 @@ def parse_size(text: str) -> int:
     >>> parse_size("1GB"), parse_size("512MiB")
     (1000000000, 536870912)
     """
-    from rankwolf.ground import machine
+    from rankwolf.ground import complaints
 
     try:
-        return machine.parse_size(text)
+        return complaints.parse_size(text)
     except ValueError:
         raise bad_option("--max-memory", "a size such as 1GB or 512MiB", repr(text)) from None
 
@@ -138,6 +138,33 @@ def command_of(
         if value is not True:
             words += [str(item) for item in value] if isinstance(value, list) else [str(value)]
     return shlex.join(words)
+
+
+def same_job(
+    command: str, add_options: Callable[[argparse.ArgumentParser], None], arguments: argparse.Namespace
+) -> str:
+    """The command line of a job, whether it is begun, resumed or repeated: what the summary keeps about it."""
+    free = {"resume": False, "force": False, "max_seconds": None}
+    return command_of(command, add_options, argparse.Namespace(**{**vars(arguments), **free}))
+
+
+def is_done(
+    command: str, add_options: Callable[[argparse.ArgumentParser], None], arguments: argparse.Namespace
+) -> bool:
+    """Whether ``--resume`` asks for a job whose results are in the output already, which is then said."""
+    import json
+
+    try:
+        summary = json.loads((arguments.output / SUMMARY).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    job = same_job(command, add_options, arguments)
+    done = bool(arguments.resume and isinstance(summary, dict) and summary.get("command") == job)
+    if done:
+        output = Output.of(arguments)
+        output.say(f"This job is done: its results are in {arguments.output}. Nothing was computed.")
+        output.finish({**summary, "output": str(arguments.output)})
+    return done
 
 
 class Output(NamedTuple):

@@ -17,6 +17,7 @@ from rankwolf.cli.common import (
     add_strict_option,
     check_folder,
     checkpoint_of,
+    is_done,
     parse_size,
     warn,
 )
@@ -208,14 +209,16 @@ def _add_writing(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Read, solve and write; returns 0. Nothing appears in the output folder before everything is written."""
     to_pipe = str(arguments.output) == PIPE
+    if not to_pipe and is_done("decompose", add_options, arguments):
+        return 0
     check_output(arguments)
     if arguments.report:
         require("jinja2")
     output, clock = Output.of(arguments, to_stderr=to_pipe), Clock()
 
     from rankwolf.data.open import open_source
+    from rankwolf.factors.scaling import Scaling
     from rankwolf.ground.complaints import check_threads
-    from rankwolf.tables.scaling import Scaling
 
     with ExitStack() as inputs:
         draws = output.talks and (not to_pipe or sys.stderr.isatty())
@@ -230,7 +233,8 @@ def run(arguments: argparse.Namespace) -> int:
             source = scaling.apply(table)
             clock.lap("read")
             bars.stage("solve", None)
-            fit = solve(source, arguments, bars)
+            limits = matrix.limits and tuple(scaling.of_values(end) for end in matrix.limits)
+            fit = solve(source, arguments, bars, limits)
             clock.lap("solve")
             parts = fit
             if refits(arguments):
@@ -266,7 +270,7 @@ def check_output(arguments: argparse.Namespace) -> None:
 
 def kind_of_parts(arguments: argparse.Namespace, matrix: LabelledMatrix) -> str:
     """The kind of file that is written; a ValueError if it has no room for the parts."""
-    from rankwolf.files.spreadsheet import check_room
+    from rankwolf.files.writing import check_room
 
     kind = str(matrix.kind if arguments.format == "same" else arguments.format)
     if str(arguments.output) == PIPE:
@@ -327,18 +331,20 @@ def memory_limit(arguments: argparse.Namespace) -> int | None:
     return None if arguments.max_memory is None else parse_size(arguments.max_memory)
 
 
-def solve(source: Source, arguments: argparse.Namespace, bars: Bars) -> Decomposition:
+def solve(source: Source, arguments: argparse.Namespace, bars: Bars, limits: Any = None) -> Decomposition:
     """The decomposition of ``source`` that the options ask for, without warnings: the summary has the doubts."""
     from rankwolf.api.decompose import decompose_quietly
 
     return decompose_quietly(
         source,
+        limits=limits,
         start=earlier_result(arguments),
         lambdas=arguments.lambdas,
         noise=arguments.noise,
         weight=arguments.weight,
         radii=arguments.radii,
         rank=arguments.rank,
+        refit=False,
         delta=parse_delta(arguments.delta),
         method=arguments.method,
         tol=arguments.tol,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankwolf.cli.bars import Bars
-from rankwolf.cli.common import command_of, last_words, remove, whole_folder, write_summary
+from rankwolf.cli.common import command_of, last_words, remove, same_job, whole_folder, write_summary
 from rankwolf.ground.plural import number_of
 from rankwolf.ground.result_files import PAGE, RESULT
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rankwolf.data import Source
+    from rankwolf.factors.scaling import Scaling
     from rankwolf.files import LabelledMatrix
     from rankwolf.result.decomposition import Decomposition
-    from rankwolf.tables.scaling import Scaling
 
 PIPE = "-"
 LOW_RANK, OUTLIERS = "low_rank", "outliers"
@@ -145,7 +145,7 @@ def summarize(solved: Solved) -> dict[str, Any]:
     """
     from rankwolf import __version__
     from rankwolf.cli.words import in_options
-    from rankwolf.ground.machine import peak_memory
+    from rankwolf.platform import peak_memory
     from rankwolf.result.doubts import doubts
 
     arguments, matrix, source, fit, parts = (
@@ -164,6 +164,7 @@ def summarize(solved: Solved) -> dict[str, Any]:
     return {
         "rankwolf": __version__,
         "input": arguments.input,
+        "command": same_job("decompose", solved.add_options, arguments),
         "kind": matrix.kind,
         "format": solved.kind,
         "rows": m,

@@ -75,8 +75,8 @@ def walk(arguments: argparse.Namespace, values: Any) -> Any:
     """The :class:`rankwolf.api.path.Path` of the matrix ``values``, standardised first if the options ask for it."""
     from rankwolf.api.path import path
     from rankwolf.data.open import open_source
+    from rankwolf.factors.scaling import Scaling
     from rankwolf.ground.complaints import check_threads
-    from rankwolf.tables.scaling import Scaling
 
     limit = memory_limit(arguments)
     threads = check_threads(arguments.threads, "path")

@@ -19,8 +19,10 @@ from rankwolf.cli.common import (
     checkpoint_of,
     command_of,
     defaults_of,
+    is_done,
     last_words,
     parse_size,
+    same_job,
     warn,
     whole_folder,
     write_summary,
@@ -136,10 +138,7 @@ def _add_mask(parser: argparse.ArgumentParser) -> None:
         "--matches", type=int, metavar="N", help="a pixel that is like N samples is background (default: 3)"
     )
     group.add_argument("--no-cleaning", action="store_true", help="leave objects among the samples")
-    group.add_argument("--no-absorbed", action="store_true", help="what stays for long is background")
-    group.add_argument(
-        "--keep-shadows", action="store_true", help="count the shadows of what stays as moving"
-    )
+    group.add_argument("--no-still", action="store_true", help="what stays for long is background")
     group.add_argument(
         "--vote",
         type=int,
@@ -185,6 +184,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.live:
         return run_live(arguments, mask_rule_of(arguments))
     target: Path = arguments.output
+    if is_done("separate", add_options, arguments):
+        return 0
     check_folder(target, arguments.force, arguments.input)
     require("av", "PIL", *([] if arguments.no_report else ["jinja2"]), extra="video")
     job = job_of(arguments)
@@ -200,7 +201,7 @@ def run(arguments: argparse.Namespace) -> int:
             outcome = separate(job, folder, bars, None if album is None else album.visit)
         for text in outcome.warnings:
             warn(f"warning: {text}")
-        summary = summarize(outcome)
+        summary = {**summarize(outcome), "command": same_job("separate", add_options, arguments)}
         write_summary(folder, summary)
         if album is not None:
             page = video_page(
@@ -277,15 +278,15 @@ def job_of(arguments: argparse.Namespace) -> Job:
 def mask_rule_of(arguments: argparse.Namespace) -> MaskRule:
     """The rule for the mask that the options ask for; a ValueError for options that do not go together."""
     from rankwolf.ground.complaints import check_number
-    from rankwolf.video.absorbed import AbsorbedRule
     from rankwolf.video.consensus import ConsensusRule
     from rankwolf.video.mask import MaskRule
+    from rankwolf.video.still import StillRule
 
     model = {name: getattr(arguments, name) for name in ("samples", "radius", "matches")}
     model = {name: value for name, value in model.items() if value is not None}
-    if arguments.threshold is not None and (model or arguments.no_cleaning or arguments.no_absorbed):
+    if arguments.threshold is not None and (model or arguments.no_cleaning or arguments.no_still):
         raise ValueError(
-            "--threshold replaces the model: --samples, --radius, --matches, --no-cleaning and --no-absorbed "
+            "--threshold replaces the model: --samples, --radius, --matches, --no-cleaning and --no-still "
             "do not go with it."
         )
     for name, least in (("samples", 2), ("matches", 1)):
@@ -297,8 +298,7 @@ def mask_rule_of(arguments: argparse.Namespace) -> MaskRule:
     return MaskRule(
         threshold=None if threshold is None else check_number("threshold", threshold),
         consensus=ConsensusRule(cleaning=0 if arguments.no_cleaning else ConsensusRule.cleaning, **model),
-        absorbed=None if arguments.no_absorbed else AbsorbedRule(),
-        shadows=not arguments.keep_shadows,
+        still=None if arguments.no_still else StillRule(),
         vote=arguments.vote,
         fill_holes=not arguments.keep_holes,
         least_area=check_number("least_area", arguments.least_area, positive=False),

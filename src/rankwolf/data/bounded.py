@@ -40,6 +40,33 @@ def bounded(tile: Any, bound: float) -> Any:
 
 
 @dataclass
+class ExcessSums(Sums):
+    """Σ max(|M| − bound, 0)."""
+
+    total: float = 0.0
+
+
+class MeasureFar(Task[ExcessSums]):
+    """By how much entries out of scale exceed the bound in all: S takes that, and pays for it."""
+
+    sees_all = True
+    writes_rows = False
+
+    def __init__(self, bound: float) -> None:
+        self.bound = bound
+
+    def start(self) -> ExcessSums:
+        """Zero."""
+        return ExcessSums()
+
+    def visit(self, sums: ExcessSums, tile: Any, *rows: Array) -> None:
+        """Add the excess of one tile."""
+        entries: Any = tile.data if is_sparse(tile) else tile
+        over = np.abs(entries, dtype=np.float64) - self.bound
+        sums.total += float(np.sum(over, where=over > 0.0))
+
+
+@dataclass
 class ScaleSums(Sums):
     """The largest magnitude in scale; for each column, the counts of entries out of scale and of observed ones.
 

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from rankwolf.data.labelled import tensor_on_cpu
 from rankwolf.data.request import READ_TABLE, Request
 from rankwolf.data.source import Source
 from rankwolf.data.tiles import make_tile
 from rankwolf.files import is_table
-from rankwolf.ground.arrays import Array
+from rankwolf.ground.arrays import Array, is_on_device, to_numpy
 from rankwolf.ground.complaints import bad
 
 
@@ -68,14 +67,16 @@ class InMemory(Source):
 
 
 def open_array(X: Any, request: Request) -> InMemory:
-    """Whatever NumPy makes an array of: arrays, masked arrays, nested lists, torch tensors on the CPU."""
+    """Whatever NumPy makes an array of: arrays, masked arrays, nested lists, tensors."""
     data = as_array(X, request)
     request.check_matrix(data.shape, data.dtype)
     observed = request.mask_in_memory(data.shape)
     if isinstance(X, np.ma.MaskedArray):
         present = ~np.ma.getmaskarray(X)
         observed = present if observed is None else observed & present
-    return InMemory(data, observed, request.n_threads)
+    source = InMemory(data, observed, request.n_threads)
+    source.device = X if is_on_device(X) else None
+    return source
 
 
 def as_array(X: Any, request: Request) -> Array:
@@ -83,7 +84,11 @@ def as_array(X: Any, request: Request) -> Array:
     if isinstance(X, str | bytes | os.PathLike):
         remedy = READ_TABLE if is_table(Path(os.fsdecode(X))) else "[path] is a list of one file."
         raise bad("X", "an array", repr(X), request.where, remedy)
-    X = tensor_on_cpu(X, request.where)
+    try:
+        X = to_numpy(X) if is_on_device(X) else X
+    except (TypeError, RuntimeError) as error:  # sparse, or without data
+        got = f"one of which NumPy makes no array ({error})"
+        raise bad("X", "a dense tensor", got, request.where) from error
     try:
         return np.asarray(X)
     except (TypeError, ValueError) as error:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy
 
-from rankwolf.data.memory_shares import SMALL_THINGS
 from rankwolf.data.summary import Summary
 from rankwolf.data.workspace import Workspace
-from rankwolf.ground.arrays import Array
+from rankwolf.ground.arrays import Array, is_on_device, like, namespace, to_numpy
 from rankwolf.ground.blas import one_blas_thread
 from rankwolf.ground.complaints import bad
 from rankwolf.ground.deadline import current
-from rankwolf.ground.machine import resident_memory
+from rankwolf.ground.low_rank import LowRank
 from rankwolf.ground.once import computed_once
 from rankwolf.sensing import checks
 from rankwolf.sensing.base import Products, Sensing
@@ -27,6 +27,8 @@ SINGLE = (np.dtype(np.float32), np.dtype(np.complex64))
 # every entry of A*y, so the dense matrix is there in any case, and with more measurements a product with it is as fast
 # (measured for masks, cosines and Fourier).
 SPARSE_COST = 8
+# An operator is made a matrix only if it has at most so many rows.
+MOST_ROWS = 1000
 
 
 class Measurements:
@@ -49,24 +51,28 @@ class Measurements:
         norm: float | None = None,
         n_threads: int = 1,
         dtype: Any = None,
-        max_memory: int | None = None,
     ) -> None:
         self.sensing, self.shape, self.n_threads, self.passes = sensing, sensing.shape, n_threads, 0
         self.bytes_read = 0
+        self.device = device_of(b, sensing)
         values = checks.check_measurements(b, sensing)
         self.dtype = _dtype_of_parts(values, sensing, dtype)
         self.real = self.dtype.kind == "f"
         if self.real and sensing.dtype.kind != "c":
             values = values.real
-        complex_b = sensing.dtype.kind == "c" or not self.real
+        self.complex_b = sensing.dtype.kind == "c" or not self.real
         single = self.dtype in SINGLE
-        precision = (np.complex64 if single else np.complex128) if complex_b else self.dtype
-        self.b: Array = values.astype(precision)
-        self.workspace = Workspace(self._share_of(max_memory))
+        precision = (np.complex64 if single else np.complex128) if self.complex_b else self.dtype
+        self.size, self._precision = values.size, np.dtype(precision)
+        self.b: Any = self.native(values)
+        self.held: Array | None = None
+        self._rows: Array | None = None
+        self.summary = Summary(float(np.linalg.norm(values)), values.size, 0, float(np.max(np.abs(values))))
+        self.workspace = Workspace()
         with self.one_blas_thread():
             checks.check_linear(sensing, real=self.real)
             if dtype is None and self.real:
-                checks.warn_if_complex(sensing, self.b)
+                checks.warn_if_complex(sensing, values)
             # An upper bound on ‖A‖: given, known, or estimated.
             if norm is not None:
                 self.norm = checks.check_norm(sensing, norm, self.real)
@@ -74,44 +80,60 @@ class Measurements:
                 known = sensing.norm
                 self.norm = checks.estimate_norm(sensing, self.real) if known is None else known
 
-    def _share_of(self, max_memory: int | None) -> int | None:
-        """Bytes for a method's arrays: ``max_memory`` less what is held now and 3 matrices for A, A* and a proof."""
-        if max_memory is None:
-            return None
-        matrix = self.shape[0] * self.shape[1] * self.dtype.itemsize
-        return max(max_memory - resident_memory() - 3 * matrix - SMALL_THINGS, 0)
+    def native(self, values: Array) -> Any:
+        """A vector of measurements in the type, the library and on the device of b."""
+        values = values.astype(self._precision, copy=False)
+        return values.copy() if self.device is None else like(values, self.device)
+
+    def without(self, held: Array) -> Measurements:
+        """The same measurements without those where ``held`` is True; its products count for itself."""
+        part = copy(self)
+        part.held, part.passes = held, 0
+        return part
+
+    def zeros(self) -> Any:
+        """A matrix of zeros in the type of L and S, in double precision at least, where b is."""
+        zero = np.zeros(self.shape, np.result_type(self.dtype, np.float64))
+        return zero if self.device is None else like(zero, self.device)
+
+    def as_state(self, part: Any) -> Any:
+        """L or S, in whatever form, as an array like :meth:`zeros`."""
+        if self.device is None:
+            return np.asarray(part).astype(np.result_type(self.dtype, np.float64))
+        if isinstance(part, LowRank):
+            part = (part.u * part.s) @ part.vt
+        return part if is_on_device(part) else like(np.asarray(part), self.device)
 
     def allocate(self, width: int, dtype: Any = None) -> Array:
-        """A new array of m rows of zeros, in memory or, where it does not fit the limit, in a file."""
-        return self.workspace.zeros((self.shape[0], width), self.dtype if dtype is None else dtype)
+        """A new array of m rows of zeros."""
+        return np.zeros((self.shape[0], width), self.dtype if dtype is None else dtype)
 
     def gather(self, rows: Array) -> Array:
         """The array itself: what a source may have to fetch is here already."""
         return rows
 
     def spread(self, array: Array) -> Array:
-        """A copy of a plain array, in memory or in a file as :meth:`allocate` decides, when a run is resumed."""
-        rows = self.allocate(array.shape[1], array.dtype)
-        rows[:] = array
-        return rows
+        """A copy of a plain array, when a run is resumed."""
+        return np.array(array)
 
     def apply(self, matrix: Array) -> Array:
         """A[X] for a dense X."""
         current().check()
         self.passes += 1
-        return self.sensing.apply(matrix).astype(self.b.dtype, copy=False)
+        return cast(self.sensing.apply(matrix), self.b)  # type: ignore[no-any-return]
 
     def apply_factors(self, left: Array, right: Array) -> Array:
         """A[left·rightᵀ], through the operator's structure where it has any."""
         current().check()
         self.passes += 1
-        return self.sensing.apply_factors(left, right).astype(self.b.dtype, copy=False)
+        return cast(self.sensing.apply_factors(left, right), self.b)  # type: ignore[no-any-return]
 
     def adjoint(self, values: Array) -> Array:
         """A*y, dense; its real part where L and S are real."""
         current().check()
         self.passes += 1
-        return self.sensing.adjoint_on(values, self.real).astype(self.dtype, copy=False)
+        found = self.sensing.adjoint_on(values, self.real)
+        return found.astype(self.dtype, copy=False) if isinstance(found, np.ndarray) else found
 
     def products(self, values: Array, dense: Array) -> Products:
         """Products with A*y, which is ``dense``, and with its adjoint; by the operator's structure where that pays."""
@@ -120,28 +142,53 @@ class Measurements:
             structured = self.sensing.adjoint_products(values)
         return structured or Products(lambda block: dense @ block, lambda block: dense.conj().T @ block)
 
+    @property
+    def one_field(self) -> bool:
+        """Whether A maps real matrices to real measurements, or complex to complex ones."""
+        return self.real != self.complex_b
+
+    def as_matrix(self, most_entries: int) -> Array | None:
+        """A as a matrix that acts on ``X.ravel()``, if that has at most ``most_entries`` entries and few rows; or None.
+
+        For a complex A on real matrices: the rows of its real part, then those of its imaginary part. One product with
+        A* for each row, which are not counted as passes, unless the operator has its matrix at hand.
+        """
+        units = [1.0] if self.one_field else [1.0, 1j]
+        rows = self.size * len(units)
+        if self._rows is not None:
+            return self._rows
+        if self.device is not None or rows > MOST_ROWS or rows * self.shape[0] * self.shape[1] > most_entries:
+            return None
+        known = self.sensing.matrix() if self.one_field else None
+        if known is not None:
+            self._rows = known.astype(np.result_type(self.dtype, np.float64))
+            return self._rows
+        matrix = np.empty((rows, self.shape[0] * self.shape[1]), np.result_type(self.dtype, np.float64))
+        for place in range(rows):
+            unit = np.zeros(self.size, np.result_type(self._precision, np.float64))
+            unit[place % self.size] = units[place // self.size]
+            matrix[place] = self.sensing.adjoint_on(unit, self.real).ravel().conj()
+        self._rows = matrix
+        return matrix
+
     @computed_once
     def row_bound(self) -> Array | float:
         """d with AA* ≼ diag(d), p numbers or one for all: the operator's own bound, or else ‖A‖²."""
         known = self.sensing.row_bound(self.real)
         return self.norm**2 if known is None else known
 
-    @computed_once
-    def summary(self) -> Summary:
-        """‖b‖, p, and the largest measurement."""
-        return Summary(float(np.linalg.norm(self.b)), self.b.size, 0, float(np.max(np.abs(self.b))))
-
     @property
     def observed_fraction(self) -> float:
         """ρ = p/(mn), at most 1. A complex measurement counts once."""
-        return min(1.0, self.b.size / (self.shape[0] * self.shape[1]))
+        return min(1.0, self.size / (self.shape[0] * self.shape[1]))
 
     def fingerprint(self) -> str:
         """A hash of b, the shape, the type and ‖A[X]‖ for a random X, to tell these measurements from others."""
         probe = checks.random_matrix(np.random.default_rng(0), self.shape, self.real)
         image = float(np.linalg.norm(self.sensing.apply(probe)))
         digest = hashlib.sha256(repr((self.shape, str(self.dtype), f"{image:.6g}")).encode())
-        digest.update(self.b.astype(self.b.dtype.newbyteorder("<")).tobytes())
+        values = to_numpy(self.b)
+        digest.update(values.astype(values.dtype.newbyteorder("<")).tobytes())
         return digest.hexdigest()
 
     @contextmanager
@@ -149,6 +196,19 @@ class Measurements:
         """A context for the loop, with one thread for BLAS and ``n_threads`` for Fourier transforms."""
         with one_blas_thread(), scipy.fft.set_workers(self.n_threads):
             yield
+
+
+def cast(values: Any, to: Any) -> Any:
+    """``values`` in the type of ``to``, without a copy where they have it."""
+    if isinstance(values, np.ndarray):
+        return values.astype(to.dtype, copy=False)
+    return namespace(values).astype(values, to.dtype, copy=False)
+
+
+def device_of(b: Any, sensing: Sensing) -> Any:
+    """A tensor on the device of the loop, where the operator takes tensors and b is one; None for NumPy."""
+    parts = b if isinstance(b, list | tuple) and len(b) else [b]
+    return parts[0] if sensing.takes_tensors and is_on_device(parts[0]) else None
 
 
 def _dtype_of_parts(b: Array, sensing: Sensing, dtype: Any) -> np.dtype[Any]:

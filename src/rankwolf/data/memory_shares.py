@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rankwolf.ground.machine import available_memory, resident_memory
+from rankwolf.platform import available_memory, resident_memory
 
 # A proof by factorisation takes an n × n matrix. Up to this n it is always made, beyond only where it is affordable
-# (rankwolf.run.certificate).
+# (rankwolf.solvers.certificate).
 EXACT_COLUMNS = 4096
 # Bytes for what is not counted: Python objects, tiles that are being worked on, small arrays.
 SMALL_THINGS = 64 * 2**20

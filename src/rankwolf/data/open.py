@@ -14,7 +14,7 @@ from rankwolf.data.source import Source
 from rankwolf.data.sparse import open_sparse
 from rankwolf.data.workspace import Workspace
 from rankwolf.ground.complaints import bad, check_scale_of
-from rankwolf.ground.machine import resident_memory
+from rankwolf.platform import resident_memory
 
 Opener = Callable[[Any, Request], Source | None]
 # Who can open what. They are asked in this order, and the first that does not answer None has opened it; the last one
@@ -53,7 +53,12 @@ def open_source(
     source = next(source for opener in openers if (source := opener(values, request)) is not None)
     source.frame = None if table is None else table.frame
     if max_memory is not None and source.in_memory:
-        source.workspace = Workspace(max(max_memory - resident_memory(), 0) // 2)
+        held = resident_memory()
+        if max_memory <= held:
+            rule = "more than this process holds already, with X in memory"
+            got = f"{max_memory:,} bytes, and {held:,} are held"
+            raise bad("max_memory", rule, got, where, "Keep X on the disk (np.memmap, HDF5, Zarr).")
+        source.workspace = Workspace((max_memory - held) // 2)
     return source
 
 

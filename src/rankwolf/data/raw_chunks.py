@@ -21,7 +21,7 @@ import numpy as np
 
 from rankwolf.data.stored import Dataset
 from rankwolf.ground.arrays import Array
-from rankwolf.ground.machine import free_memory, mapped_memory
+from rankwolf.platform import free_memory, mapped_memory
 
 # With O_DIRECT, addresses, positions in the file and lengths must be multiples of this, on any disk.
 SECTOR = 4096

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwolf.ground.arrays import Array
+from rankwolf.ground.arrays import Array, is_on_device, to_numpy
 from rankwolf.ground.complaints import bad
 
 # The remedy where a user gives the name of a file that is a table.
@@ -52,6 +52,6 @@ class Request:
         """``observed`` as a boolean array; None where it was not given."""
         if self.observed is None:
             return None
-        mask = np.asarray(self.observed)
+        mask = to_numpy(self.observed) if is_on_device(self.observed) else np.asarray(self.observed)
         self.check_mask(mask, shape)
         return mask

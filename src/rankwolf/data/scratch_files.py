@@ -9,9 +9,10 @@ import errno
 import mmap
 import os
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import IO
+
+from rankwolf import platform
 
 
 def unnamed_file(folder: Path | None, size: int | None, purpose: str) -> IO[bytes]:
@@ -24,12 +25,11 @@ def unnamed_file(folder: Path | None, size: int | None, purpose: str) -> IO[byte
     file = tempfile.TemporaryFile(dir=place, prefix=".rankwolf-")  # noqa: SIM115
     if size:
         try:
-            os.posix_fallocate(file.fileno(), 0, size)
+            platform.reserve(file, size)
         except OSError as error:
-            if error.errno != errno.ENOSPC:  # some file systems cannot reserve: make it long at least
-                file.truncate(size)
-                return file
             file.close()
+            if error.errno not in platform.FULL:
+                raise
             what = f"{os.strerror(errno.ENOSPC)} for {size / 1e9:.2g} GB of {purpose}"
             raise OSError(errno.ENOSPC, what, str(place)) from error
     return file
@@ -39,10 +39,3 @@ def mapped_file(size: int, purpose: str, folder: Path | None = None) -> mmap.mma
     """A memory map, to read and to write, of a new file without a name in ``folder`` (None: TMPDIR)."""
     with unnamed_file(folder, size, purpose) as file:
         return mmap.mmap(file.fileno(), size)
-
-
-def give_back(mapped: mmap.mmap, start: int, stop: int) -> None:
-    """Take bytes ``start`` to ``stop`` of a shared map out of the process's memory; their contents stay in the file."""
-    first = start - start % mmap.PAGESIZE
-    with suppress(ValueError, OSError, AttributeError):  # not Linux, or closed by now
-        mapped.madvise(mmap.MADV_DONTNEED, first, min(stop, len(mapped)) - first)

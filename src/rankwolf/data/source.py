@@ -69,7 +69,9 @@ class Source(RowArrays, ABC):
     can has ``"sparse entries"`` in ``takes``. ``in_memory``: reading costs next to nothing. ``converts``: a tile is an
     array of its own, not a view of the data. ``bound``: entries beyond ±``bound`` are shown to tasks as ±``bound``
     (:mod:`rankwolf.data.bounded`). ``frame``: the names of rows and columns, where the data was a table.
+    ``limits``: (low, high) of entries that are known only to lie between them, as the solver sees the matrix.
     ``implicit_zeros``: entries are zeros where nothing is stored, and subtracting a centre would leave none of them.
+    ``device``: the user's array of another library, whose device splitting and the results are on.
     ``maps_lazily``: what is computed from the matrix can stay where that is, as a dask.array (:meth:`map_lazily`).
     """
 
@@ -79,7 +81,9 @@ class Source(RowArrays, ABC):
     implicit_zeros: bool = False
     maps_lazily: bool = False
     bound: float = inf
+    limits: tuple[Array, Array] | None = None
     frame: Frame | None = None
+    device: Any = None
 
     def __init__(
         self, shape: tuple[int, int], stored: np.dtype[Any], transposed: bool, n_threads: int

@@ -10,7 +10,6 @@ from __future__ import annotations
 import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from itertools import pairwise
 from math import prod
 from pathlib import Path
@@ -19,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from rankwolf.data import reopening
-from rankwolf.data.scratch_files import give_back, mapped_file
+from rankwolf.data.scratch_files import mapped_file
 from rankwolf.ground.arrays import Array
+from rankwolf.platform import announce, give_back
 
 # A piece of a file of this size is read at about the full speed of the disk, wherever the next piece is.
 PIECE_BYTES = 64 * 1024
@@ -145,9 +145,7 @@ class MappedArray(Stored):
         """Tell the system which pages come next, so that it reads them in one piece and not page by page."""
         if self._mapped is None or last - first > 2 * size:
             return
-        start = (first - self._origin) // mmap.PAGESIZE * mmap.PAGESIZE
-        with suppress(ValueError, OSError, AttributeError):
-            self._mapped.madvise(mmap.MADV_WILLNEED, start, last - self._origin - start)
+        announce(self._mapped, first - self._origin, last - self._origin)
 
 
 def _length(mapped: mmap.mmap) -> int:

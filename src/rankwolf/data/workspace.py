@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from rankwolf.data.scratch_files import give_back, mapped_file
+from rankwolf.data.scratch_files import mapped_file
 from rankwolf.ground.arrays import Array
+from rankwolf.platform import give_back
 
 
 @dataclass(frozen=True)

@@ -15,23 +15,21 @@ An address is a file name, or ``file::member`` for a file that holds several arr
 ``.zarr``          an array in a Zarr folder, version 2 or 3
 =================  ==============================================================================
 
-Nothing is unpickled. The sizes that a header claims are compared with the size of the file before anything is allocated
-(:mod:`rankwolf.files.claims`). Whatever a library raises over a damaged file becomes a ValueError of one line
-(:meth:`Address.reading`). This package imports nothing of Rankwolf but :mod:`rankwolf.ground`.
+One door (:mod:`rankwolf.files.door`) opens every file: a plain one, of a size within limits, with lists of what FFmpeg,
+Pillow and Zarr may use. One cell (:mod:`rankwolf.files.cell`) is a child process in which the ordinary library of a
+format parses it (:mod:`rankwolf.files.readers`). One schema (:mod:`rankwolf.files.schema`) for each of our own files
+says what it holds. Nothing is unpickled. This package imports nothing of Rankwolf but the rooms below it.
 """
 
 from rankwolf.files.address import Address
-from rankwolf.files.claims import Budget
-from rankwolf.files.kinds import KINDS, Kind, is_table, kind_named, read_matrix
+from rankwolf.files.kinds import KINDS, Kind, is_table, kind_named, open_dataset, read_matrix
 from rankwolf.files.named_matrix import LabelledMatrix, Labels
-from rankwolf.files.stores import open_dataset
-from rankwolf.files.table_columns import TableOptions
+from rankwolf.files.tables import TableOptions
 from rankwolf.files.writing import write_factors, write_rows, write_sparse
 
 __all__ = [
     "KINDS",
     "Address",
-    "Budget",
     "Kind",
     "LabelledMatrix",
     "Labels",

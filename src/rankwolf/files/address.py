@@ -82,7 +82,8 @@ class Address:
         except (RefusedError, ModuleNotFoundError):
             raise
         except MemoryError as error:
-            raise self.bad(f"it wants more memory than there is ({error}).") from error
+            said = f" ({error})" if str(error) else ""
+            raise self.bad(f"its contents would take more memory than such a file may{said}.") from error
         except Exception as error:
             if (
                 isinstance(error, OSError)

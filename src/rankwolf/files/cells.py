@@ -21,6 +21,8 @@ _THOUSANDS = {
     ",": re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+(?:,\d*)?"),
 }
 _OTHER = {".": ",", ",": "."}
+# "<0.1": below a detection limit; ">5": above.
+_LIMIT = re.compile(r"\s*([<>≤≥])=?\s*(.+)")
 
 
 def is_missing(cell: str, words: Collection[str] = MISSING) -> bool:
@@ -32,7 +34,8 @@ def looks_like_number(cell: str) -> bool:
     """Whether a cell is a number, in any of the ways in which people write them, or missing."""
     if is_missing(cell):
         return True
-    text = _BETWEEN.sub("", cell.strip())
+    limit = _LIMIT.fullmatch(cell)
+    text = _BETWEEN.sub("", (limit[2] if limit else cell).strip())
     return any(form.fullmatch(text) for form in (_PLAIN, _COMMA, *_THOUSANDS.values()))
 
 
@@ -72,10 +75,26 @@ def number_of(cell: str, decimal: str, missing: Collection[str] = MISSING) -> fl
     return float(text) if _PLAIN.fullmatch(text) else None
 
 
+def limits_of(cells: Any, decimal: str) -> tuple[Array, Array] | None:
+    """(low, high) of a column of text, NaN where a cell is no limit such as ``<0.1`` or ``>5``; None without any.
+
+    >>> limits_of(["1.5", "<0.1", "> 5"], ".")
+    (array([nan, nan,  5.]), array([nan, 0.1, nan]))
+    """
+    found = [_LIMIT.fullmatch(cell) if isinstance(cell, str) else None for cell in cells]
+    if not any(found):
+        return None
+    ends = np.full((2, len(found)), np.nan)
+    for place, limit in enumerate(found):
+        if limit is not None and (value := number_of(limit[2], decimal)) is not None:
+            ends[int(limit[1] in "<≤"), place] = value
+    return ends[0], ends[1]
+
+
 def numbers_of(
     cells: Any, decimal: str, missing: Collection[str], may_differ: bool
 ) -> tuple[Array, int | None, str]:
-    """(values, wrong, mark): a column of text as float64, None, and its decimal mark.
+    """(values, wrong, mark): a column of text as float64, None, and its decimal mark. Limits such as ``<0.1`` are NaN.
 
     If a cell is no number, ``values`` is empty and ``wrong`` is the place of the first such cell. ``may_differ``: where
     reading with ``decimal`` fails, the other decimal mark is tried; ``wrong`` is then for the mark that got further.
@@ -83,8 +102,16 @@ def numbers_of(
     texts = ["" if cell is None or cell != cell else str(cell) for cell in cells]
     wrong = []
     for mark in (decimal, _OTHER[decimal]) if may_differ else (decimal,):
-        values = [number_of(text, mark, missing) for text in texts]
+        values = [_value(text, mark, missing) for text in texts]
         if None not in values:
             return np.array(values, np.float64), None, mark
         wrong.append(values.index(None))
     return np.empty(0), max(wrong), decimal
+
+
+def _value(text: str, mark: str, missing: Collection[str]) -> float | None:
+    """The number in a cell; NaN where it is missing or only a limit, None where it is neither."""
+    limit = _LIMIT.fullmatch(text)
+    if limit is None:
+        return number_of(text, mark, missing)
+    return None if number_of(limit[2], mark) is None else float("nan")

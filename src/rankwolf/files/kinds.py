@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rankwolf.files import feather, matlab, numpy_files, parquet, spreadsheet, stores, text
+import numpy as np
+import scipy.sparse
+
 from rankwolf.files.address import Address
-from rankwolf.files.claims import Budget
-from rankwolf.files.named_matrix import LabelledMatrix
-from rankwolf.files.table_columns import TableOptions
+from rankwolf.files.cell import ask
+from rankwolf.files.door import LIMITS, most_memory, open_foreign, stored_bytes
+from rankwolf.files.named_matrix import LabelledMatrix, Labels
+from rankwolf.files.npz import read_header
+from rankwolf.files.readers import check_matrix, open_in_place
+from rankwolf.files.tables import TableOptions
+from rankwolf.files.text import Dialect
+from rankwolf.ground.arrays import Array
 
 
 @dataclass(frozen=True)
@@ -39,10 +46,10 @@ KINDS = (
     Kind("hdf5", "an HDF5 file", (".h5", ".hdf5", ".hdf"), members=True),
     Kind("zarr", "a Zarr array", (".zarr",), members=True),
 )
-
-
 TEXTS = ("csv", "tsv", "csv.gz", "tsv.gz")
 TABLES = (*TEXTS, "parquet", "feather", "xlsx")
+# A matrix of up to this share of the memory that it may take is read once and kept; a larger one stays on the disk.
+KEPT_SHARE = 0.25
 
 
 def kind_named(name: str) -> Kind:
@@ -68,29 +75,82 @@ def read_matrix(
     ``.npy`` stays on the disk. With ``may_stay``, HDF5 or Zarr that takes more than a quarter of the memory stays there
     too, and ``values`` is the open dataset.
     """
-    address, budget, options = Address.parse(address), Budget(max_memory), options or TableOptions()
+    address, options = Address.parse(address), options or TableOptions()
     kind = _kind_of(address)
     if address.member is not None and not kind.members:
         raise address.bad(f"a {kind.endings[0]} file holds one matrix. Leave out '::{address.member}'.")
     if kind.name not in TABLES and options.for_tables:
         words = " and ".join(options.for_tables)
         raise address.bad(f"{words} is for tables with names, and {kind.words} has none.")
-    with address.reading(kind.words):
-        if kind.name == "npy":
-            return numpy_files.read_npy(address, budget)
-        if kind.name == "npz":
-            return numpy_files.read_npz(address, budget)
-        if kind.name == "mat":
-            return matlab.read_mat(address, budget)
-        if kind.name in TEXTS:
-            return text.read_text(address, budget, options, kind.name)
-        if kind.name == "parquet":
-            return parquet.read_parquet(address, budget, options)
-        if kind.name == "feather":
-            return feather.read_feather(address, budget, options)
-        if kind.name == "xlsx":
-            return spreadsheet.read_xlsx(address, budget, options)
-        return stores.read_store(address, budget, may_stay)
+    if kind.name == "npy":
+        with address.reading(kind.words):
+            return LabelledMatrix(read_npy(address), "npy")
+    return _from_cell(address, kind, options, max_memory, KEPT_SHARE if may_stay else None)
+
+
+def open_dataset(address: Any) -> Any:
+    """The two-dimensional ``h5py.Dataset`` or ``zarr.Array`` at ``file.h5::/path``, to be read in place."""
+    address = Address.parse(address)
+    kind = _kind_of(address)
+    if kind.name not in ("hdf5", "zarr"):
+        raise address.bad("only .npy, HDF5 and Zarr stay on the disk.")
+    return _from_cell(address, kind, TableOptions(), None, 0.0).values
+
+
+def read_npy(address: Address) -> Array:
+    """The array as a memory map: rows are read when they are needed.
+
+    Its header is the one thing that is parsed here and not in the cell: a line of Python's own syntax.
+    """
+    with open_foreign(address) as file:
+        shape, fortran_order, dtype = read_header(address, file, stored_bytes(address))
+        check_matrix(address, shape, dtype)
+        order = "F" if fortran_order else "C"
+        return np.memmap(file, dtype, "r", file.tell(), shape, order=order)  # type: ignore[call-overload,no-any-return]
+
+
+def _from_cell(
+    address: Address, kind: Kind, options: TableOptions, max_memory: int | None, kept: float | None
+) -> LabelledMatrix:
+    """``kept``: stores that take more than this share of the memory stay on the disk; None: nothing does.
+
+    The default limit on growth holds for them too. With 0 they are opened without being read once, for callers from
+    Python, who know what they have.
+    """
+    stored = stored_bytes(address)
+    most = most_memory(stored, max_memory)
+    request = {
+        "kind": kind.name,
+        "words": kind.words,
+        "options": asdict(options),
+        "most": most,
+        "stays": None if kept is None else kept * most,
+        "plausible": max(LIMITS.harmless, LIMITS.growth * stored) if max_memory is None and kept else None,
+        "look": bool(kept),
+    }
+    words, arrays = ask("rankwolf.files.readers:matrix", request, address, stored, most)
+    member = words.get("member")
+    if "stays" in words:
+        values: Any = open_in_place(address.path, member)
+    elif "sparse" in words:
+        parts = (arrays["data"], arrays["indices"], arrays["indptr"])
+        values = scipy.sparse.csr_array(parts, shape=tuple(words["sparse"]))
+    else:
+        values = arrays["values"]
+    index = arrays["index"].tolist() if "index" in arrays else words.get("index")
+    columns = words.get("columns")
+    found = "mat73" if kind.name == "mat" and words.get("hdf5") else kind.name
+    return LabelledMatrix(
+        values,
+        found,
+        Labels(None if columns is None else tuple(columns), index, words.get("index_name")),
+        member,
+        tuple(words.get("warnings", ())),
+        tuple(words.get("notes", ())),
+        tuple(words.get("keys", ())),
+        Dialect(*words["dialect"]) if "dialect" in words else None,
+        (arrays["low"], arrays["high"]) if "low" in arrays else None,
+    )
 
 
 def _kind_of(address: Address) -> Kind:

@@ -8,7 +8,7 @@ from typing import Any
 
 import scipy.sparse
 
-from rankwolf.files.dialect import Dialect
+from rankwolf.files.text import Dialect
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,8 @@ class LabelledMatrix:
     notes: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     dialect: Dialect | None = None
+    limits: tuple[Any, Any] | None = None
+    """(low, high) of cells that are only known to be above or below a value, NaN elsewhere."""
 
     @property
     def shape(self) -> tuple[int, int]:

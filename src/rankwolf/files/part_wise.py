@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
 from rankwolf.ground.whole import Name, whole
+from rankwolf.platform import reserve
 
 Part = tuple[slice, slice, Array]
 """Rows, columns, and the entries there."""
@@ -60,15 +59,15 @@ def _write_rows(path: Path, first: int, shape: tuple[int, int], dtype: Any, part
     dtype = np.dtype(dtype)
     row_bytes = shape[1] * dtype.itemsize
     with path.open("r+b", buffering=0) as file:
-        _reserve(file.fileno(), first + shape[0] * row_bytes)
+        reserve(file, first + shape[0] * row_bytes)
         for rows, columns, entries in parts:
             block = np.ascontiguousarray(entries, dtype)
             start = first + rows.start * row_bytes + columns.start * dtype.itemsize
             if block.shape[1] == shape[1]:
-                _write_at(file.fileno(), block, start)
+                _write_at(file, block, start)
             else:
                 for number, row in enumerate(block):
-                    _write_at(file.fileno(), row, start + number * row_bytes)
+                    _write_at(file, row, start + number * row_bytes)
 
 
 def write_zarr(
@@ -105,18 +104,8 @@ def write_zarr(
             array[rows, columns] = np.ascontiguousarray(entries)
 
 
-def _reserve(number: int, size: int) -> None:
-    """Reserve ``size`` bytes where the file system can, so that a full disk is an error now and not in an hour."""
-    try:
-        os.posix_fallocate(number, 0, size)
-    except OSError as error:
-        if error.errno == errno.ENOSPC:
-            raise
-        os.ftruncate(number, size)
-
-
-def _write_at(number: int, block: Array, start: int) -> None:
+def _write_at(file: IO[bytes], block: Array, start: int) -> None:
     view = memoryview(block.reshape(-1).view(np.uint8).data)
+    file.seek(start)
     while view:
-        written = os.pwrite(number, view, start)
-        view, start = view[written:], start + written
+        view = view[file.write(view) :]

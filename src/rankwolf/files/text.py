@@ -1,157 +1,129 @@
-"""Tables of text: ``.csv``, ``.tsv``, ``.txt``, compressed or not."""
+"""How a table of text is written: its encoding, the separator of its cells, its decimal mark."""
 
 from __future__ import annotations
 
+import codecs
 import csv
-import re
-from collections.abc import Collection, Iterator
+import gzip
+import io
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import IO, Any
 
-import numpy as np
+from rankwolf.files.address import Address
+from rankwolf.files.cells import decimal_of, looks_like_number
 
-from rankwolf.files.address import Address, RefusedError
-from rankwolf.files.cells import MISSING, looks_like_number, numbers_of
-from rankwolf.files.claims import Budget
-from rankwolf.files.dialect import SAID, Dialect, find_dialect
-from rankwolf.files.encoding import open_text
-from rankwolf.files.named_matrix import LabelledMatrix, Labels
-from rankwolf.files.table_columns import (
-    MOST_COLUMNS,
-    TableOptions,
-    data_or_names,
-    find_column,
-    kept_columns,
-    not_numbers,
-    too_wide,
-    without_missing,
-)
-from rankwolf.ground.arrays import Array
-from rankwolf.ground.extras import needed
-
+# Where several separators fit equally well, the first of them is taken.
+SEPARATORS = ("\t", ";", ",", "|", " ")
+SAID = {"\t": "tabs", ";": "semicolons", ",": "commas", "|": "bars", " ": "spaces"}
+# The share of the sampled rows that must have the same number of cells; and how many rows are sampled.
+MOST_ROWS, SAMPLE = 0.8, 60
 # The most characters of the first lines together, from which dialect and heading are told.
 MOST_LINE = 2**22
-# How many lines the dialect is told from.
-SAMPLE = 60
-INDEX_NAMES = ("", "index", "unnamed: 0")
-
-
-def read_text(address: Address, budget: Budget, options: TableOptions, kind: str) -> LabelledMatrix:
-    """The matrix in a table of text. Empty cells and words such as NA, n/a, - and ? are missing."""
-    pd = needed("pandas")
-    usual = "\t" if kind.startswith("tsv") else ","
-    missing = MISSING | {word.strip().lower() for word in options.missing}
-    file, notes = open_text(address, budget)
-    with file:
-        dialect = find_dialect(_sample(address, file), usual, options.decimal)
-        top = _top(address, file, dialect, options.header)
-        names = heading(address, top.header, top.row)
-        index = index_column(address, names, top.row, options.index, named=top.header is not None)
-        kept = kept_columns(address, names, index, options, named=top.header is not None)
-        file.seek(top.place)
-        # Numbers are to be read exactly. pandas does so by itself since 3.1, and has deprecated the option.
-        old = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
-        exact: dict[str, Any] = {"float_precision": "round_trip"} if old else {}
-        try:
-            frame = pd.read_csv(
-                file,
-                sep=r"\s+" if dialect.separator == " " else dialect.separator,
-                header=None,
-                dtype=dict.fromkeys(index, "str"),
-                low_memory=False,
-                skipinitialspace=True,
-                decimal=dialect.decimal,
-                **exact,
-                keep_default_na=False,
-                na_values=sorted({form for word in missing for form in (word, word.upper(), word.title())}),
-            )
-        except pd.errors.ParserError as error:
-            raise _uneven(address, str(error), top.lines) from error
-    if frame.shape[1] != len(names):
-        raise address.bad(f"its rows have up to {frame.shape[1]} cells and its first row {len(names)}.")
-    values = np.empty((len(frame), len(kept)), np.float64)
-    marks = {dialect.decimal}
-    for place, number in enumerate(kept):
-        where = _Where(address, names[number], top.lines)
-        values[:, place], mark = _numbers(
-            where, frame[number], dialect.decimal, missing, options.decimal is None
-        )
-        marks.add(mark)
-    labels = Labels(
-        tuple(names[number] for number in kept) if top.header else None,
-        frame[index[0]].fillna("").tolist() if index else None,
-        names[index[0]] if index and top.header else None,
-    )
-    if not values.size:
-        raise address.bad("it has no rows of numbers.")
-    if dialect.separator != usual and len(names) > 1:
-        notes.append(f"Cells are separated by {SAID[dialect.separator]}.")
-    if "," in marks:
-        notes.append("Decimal commas were assumed.")
-    return LabelledMatrix(
-        without_missing(values, options),
-        kind,
-        labels,
-        notes=tuple(notes),
-        keys=data_or_names(values, labels.columns or [f"column {number}" for number in kept]),
-        dialect=dialect,
-    )
-
-
-def _uneven(address: Address, said: str, lines_above: int) -> RefusedError:
-    """The error about a row that is too long, with its line in the file: pandas counts from the first row of data."""
-    found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", said)
-    if found is None:
-        return address.bad(f"it is not a table, or damaged ({said}).")
-    cells, line, more = map(int, found.groups())
-    return address.bad(f"its line {line + lines_above} has {more} cells, and those above have {cells}.")
-
-
-def _sample(address: Address, file: IO[str]) -> list[str]:
-    """The first lines that are not empty, at most SAMPLE of them."""
-    lines = (line for line in _lines(address, file) if line.strip())
-    return list(islice(lines, SAMPLE))
+# How many bytes are looked at to tell texts from other files, and how many are decoded at a time.
+FIRST, PORTION = 4096, 2**20
+MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+ENCODINGS = {
+    "utf-16": "UTF-16",
+    "utf-16-le": "UTF-16",
+    "utf-16-be": "UTF-16",
+    "cp1252": "Latin-1 (Windows-1252)",
+}
 
 
 @dataclass(frozen=True)
-class Top:
-    """The top of a table: its heading, None if there is none, and its first row of data.
+class Dialect:
+    """``separator`` is one character; a space stands for any number of spaces and tabs."""
 
-    ``place``: where in the file the rows of data begin. ``lines``: how many lines of text are above them.
+    separator: str = ","
+    decimal: str = "."
+
+    def rows(self, lines: Iterator[str]) -> Iterator[list[str]]:
+        """The cells of each row. A quoted cell may hold a line break. Spaces at the ends of lines separate nothing."""
+        stripped = (line.strip() + "\n" if self.separator == " " else line for line in lines)
+        return csv.reader(stripped, delimiter=self.separator, skipinitialspace=True)
+
+
+def open_text(address: Address, file: IO[bytes]) -> tuple[io.TextIOWrapper, list[str]]:
+    """(text, notes): an open file as text, from its beginning, and sentences about what was assumed.
+
+    The encoding is UTF-8, UTF-16 with or without its byte order mark, or else Windows-1252. The whole file is decoded
+    once before.
     """
-
-    header: list[str] | None
-    row: list[str]
-    place: int
-    lines: int
-
-
-def _top(address: Address, file: IO[str], dialect: Dialect, has_header: bool | None) -> Top:
-    """The top of a table. Rows are read, not lines: a quoted cell may hold a line break. Empty ones are skipped."""
-    file.seek(0)
-    lines = (dialect.prepared(line) for line in _lines(address, file))
-    reader = csv.reader(lines, delimiter=dialect.separator, skipinitialspace=True)
-    before = file.tell()
-    first = _next_row(reader)
-    while first == [] or (first is not None and not any(cell.strip() for cell in first) and len(first) == 1):
-        before, first = file.tell(), _next_row(reader)
-    if first is None:
-        raise address.bad("it is empty, without rows.")
-    if len(first) > MOST_COLUMNS + 1:
-        raise too_wide(address)
-    if not (looks_like_header(first) if has_header is None else has_header):
-        return Top(None, first, before, reader.line_num - 1)
-    place, lines_above = file.tell(), reader.line_num
-    row = _next_row(reader)
-    while row == []:
-        row = _next_row(reader)
-    if row is None:
-        raise address.bad("it has no rows below its heading.")
-    return Top(first, row, place, lines_above)
+    raw: IO[bytes] = (
+        io.BytesIO(gzip.decompress(file.read())) if address.path.suffix.lower() == ".gz" else file
+    )
+    encoding = _encoding(address, raw)
+    raw.seek(0)
+    notes = [f"The text is not UTF-8; {ENCODINGS[encoding]} was assumed."] if encoding in ENCODINGS else []
+    errors = "replace" if encoding == "cp1252" else "strict"  # five bytes have no meaning in it
+    return io.TextIOWrapper(raw, encoding=encoding, errors=errors, newline=""), notes
 
 
-def _lines(address: Address, file: IO[str]) -> Iterator[str]:
+def _encoding(address: Address, raw: IO[bytes]) -> str:
+    first = raw.read(FIRST)
+    zeros = [first[0::2].count(0), first[1::2].count(0)]
+    found = next((encoding for mark, encoding in MARKS if first.startswith(mark)), "utf-8")
+    if found == "utf-8" and any(zeros):
+        # A text of numbers in UTF-16 has a zero in nearly every second byte, and in no other.
+        if min(zeros) or max(zeros) <= len(first) // 4:
+            raise address.bad("it is not a text: it has zero bytes.")
+        found = "utf-16-le" if zeros[1] else "utf-16-be"
+    decoder: Any = codecs.getincrementaldecoder(found)()
+    raw.seek(0)
+    try:
+        while part := raw.read(PORTION):
+            decoder.decode(part)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        if found == "utf-8":
+            return "cp1252"
+        raise address.bad(f"it begins like a text in {found.upper()}, but some of it is not.") from error
+    return found
+
+
+def find_dialect(lines: Sequence[str], usual: str, decimal: str | None) -> Dialect:
+    """The dialect of a text, from its first lines.
+
+    ``usual``: the separator where the lines do not tell; ``decimal``: the decimal mark, if known.
+
+    The separator must cut four fifths of the lines into the same number of cells, at least two. Of those that do, it is
+    the one with the largest share of numbers among the cells, and then with the most cells in a line.
+    """
+    best, score = usual, (0.0, 0)
+    for separator in SEPARATORS:
+        rows = _sampled(lines, separator)
+        width, count = Counter(map(len, rows)).most_common(1)[0] if rows else (0, 0)
+        if width < 2 or count < MOST_ROWS * len(rows):
+            continue
+        cells = [cell for row in rows for cell in row]
+        found = (round(sum(map(looks_like_number, cells)) / len(cells), 6), width)
+        if found > score:
+            best, score = separator, found
+    if decimal is None:
+        decimal = decimal_of([cell for row in _sampled(lines, best) for cell in row], best)
+    return Dialect(best, decimal)
+
+
+def _sampled(lines: Sequence[str], separator: str) -> list[list[str]]:
+    try:
+        return [row for row in Dialect(separator).rows(iter(lines)) if row]
+    except csv.Error:
+        return []
+
+
+def sample(address: Address, file: IO[str]) -> list[str]:
+    """The first lines that are not empty, at most SAMPLE of them."""
+    return list(islice((line for line in read_lines(address, file) if line.strip()), SAMPLE))
+
+
+def read_lines(address: Address, file: IO[str]) -> Iterator[str]:
     """The lines of the file, read so that ``tell`` works between two of them."""
     total = 0
     while line := file.readline(MOST_LINE):
@@ -159,61 +131,3 @@ def _lines(address: Address, file: IO[str]) -> Iterator[str]:
         if total >= MOST_LINE:
             raise address.bad("its first lines are longer than 4 MB.")
         yield line
-
-
-def _next_row(reader: Any) -> list[str] | None:
-    row: list[str] | None = next(reader, None)
-    return row
-
-
-def looks_like_header(row: list[str]) -> bool:
-    """Whether a first row is a heading: some cell after the first is no number. The first may be the name of a row."""
-    return not all(looks_like_number(cell) for cell in row[1:] or row)
-
-
-def heading(address: Address, header: list[str] | None, row: list[str]) -> list[str]:
-    """The names of the columns; "column 0", "column 1", … where there is no heading."""
-    width = len(row)
-    if header is None:
-        return [f"column {number}" for number in range(width)]
-    if len(header) == width - 1:  # as R writes it: no heading over the names of the rows
-        return ["", *header]
-    if len(header) != width:
-        raise address.bad(f"its heading has {len(header)} cells and its first row {width}.")
-    return header
-
-
-def index_column(address: Address, names: list[str], row: list[str], wanted: str, named: bool) -> list[int]:
-    """The number of the index column, in a list that is empty if there is none.
-
-    "auto" takes the first column, if it has no heading or one of INDEX_NAMES, or if its first cell is no number.
-    """
-    if wanted == "none":
-        return []
-    if wanted != "auto":
-        return [find_column(address, names, wanted, named)]
-    nameless = named and names[0].strip().lower() in INDEX_NAMES
-    return [0] if len(row) > 1 and (nameless or not looks_like_number(row[0])) else []
-
-
-@dataclass(frozen=True)
-class _Where:
-    """A column, for errors: its file, its name, and how many lines are above its first cell."""
-
-    address: Address
-    name: str
-    lines_above: int
-
-
-def _numbers(
-    where: _Where, column: Any, decimal: str, missing: Collection[str], may_differ: bool
-) -> tuple[Array, str]:
-    """(values, mark): the column as float64, and its decimal mark; a ValueError shows a cell that is no number."""
-    types = needed("pandas").api.types
-    if types.is_numeric_dtype(column.dtype) and not types.is_complex_dtype(column.dtype):
-        return np.asarray(column.to_numpy(np.float64, na_value=np.nan)), decimal
-    numbers, wrong, mark = numbers_of(column, decimal, missing, may_differ)
-    if wrong is not None:
-        line = wrong + where.lines_above + 1
-        raise not_numbers(where.address, where.name, f"{str(column.iloc[wrong])[:40]!r} in line {line}")
-    return numbers, mark

@@ -16,16 +16,18 @@ import numpy as np
 import scipy.sparse
 
 from rankwolf.files.address import is_plain_name
-from rankwolf.files.archive import write_npz
-from rankwolf.files.dialect import Dialect
 from rankwolf.files.kinds import TEXTS, kind_named
 from rankwolf.files.matlab import write_mat, write_mat73
 from rankwolf.files.named_matrix import LabelledMatrix, Labels
+from rankwolf.files.npz import write_npz
 from rankwolf.files.part_wise import Part, write_hdf5, write_npy, write_zarr
+from rankwolf.files.text import Dialect
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
 
 BLOCK_ENTRIES = 2**20
+# The most rows and columns of a sheet, by the format itself.
+MOST_ROWS_WRITTEN, MOST_COLUMNS_WRITTEN = 1_048_576, 16_384
 Advance = Callable[[int], object]
 
 
@@ -261,3 +263,12 @@ def _write_parquet(path: Path, blocks: Iterator[tuple[slice, Array]], labels: La
     finally:
         if writer is not None:
             writer.close()
+
+
+def check_room(shape: tuple[int, int]) -> None:
+    """Refuse to write a matrix that, with one row and column of names, does not fit into a sheet."""
+    if shape[0] + 1 > MOST_ROWS_WRITTEN or shape[1] + 1 > MOST_COLUMNS_WRITTEN:
+        raise ValueError(
+            f"An .xlsx file has room for {MOST_ROWS_WRITTEN:,} rows and {MOST_COLUMNS_WRITTEN:,} columns. "
+            f"The table has {shape[0]:,} × {shape[1]:,}. Give --format csv."
+        )

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from math import inf, isfinite, nan
 from numbers import Integral, Real
@@ -13,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwolf.ground.machine import parse_size
+from rankwolf.platform import cores
 
 
 class RankwolfWarning(UserWarning):
@@ -123,10 +122,7 @@ def check_threads(n_threads: Any, where: str = "decompose") -> int:
     """``n_threads`` as an int of at least 1; for None, the number of cores that this process may use."""
     if n_threads is not None:
         return check_count("n_threads", n_threads, where)
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        return os.cpu_count() or 1
+    return cores()
 
 
 def check_whole(name: str, value: Any, least: int, where: str) -> int:
@@ -134,6 +130,16 @@ def check_whole(name: str, value: Any, least: int, where: str) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise bad(name, f"a whole number of at least {least}", repr(value), where)
     return int(value)
+
+
+def as_numbers(name: str, value: Any, where: str) -> np.ndarray[Any, Any]:
+    """``value`` as an array; an error for lists of different lengths, of which NumPy makes none."""
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise bad(
+            name, "a rectangular array of numbers", f"{type(value).__name__} ({error})", where
+        ) from None
 
 
 def check_shape(shape: Any, where: str) -> tuple[int, int]:
@@ -146,3 +152,16 @@ def check_shape(shape: Any, where: str) -> tuple[int, int]:
     if not whole:
         raise bad("shape", "(m, n), two whole numbers of at least 1", repr(shape), where)
     return m, n
+
+
+def parse_size(text: str) -> int:
+    """The number of bytes that words such as ``1GB``, ``512 MiB`` or ``2e9`` mean; a ValueError for other words.
+
+    >>> parse_size("1GB"), parse_size("512MiB")
+    (1000000000, 536870912)
+    """
+    match = re.fullmatch(r"\s*([0-9.]+(?:e[0-9]+)?)\s*([kmgt]?)(i?)b?\s*", text.lower())
+    number = float(match[1]) if match else 0.0
+    if not match or not 0.0 < number < inf:
+        raise ValueError(f"{text!r} is not a size")
+    return int(number * (1024 if match[3] else 1000) ** " kmgt".index(match[2] or " "))

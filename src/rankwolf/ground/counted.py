@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
+
+from rankwolf.platform import around_forks
 
 
 class Counted:
@@ -21,9 +22,7 @@ class Counted:
         self._make, self._made = make, ExitStack()
         self._inside: list[int] = []
         self._lock = threading.Lock()
-        os.register_at_fork(
-            before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._in_child
-        )
+        around_forks(self._lock.acquire, self._lock.release, self._in_child)
 
     @contextmanager
     def __call__(self) -> Iterator[None]:

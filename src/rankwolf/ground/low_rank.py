@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rankwolf.ground.arrays import Array
+from rankwolf.ground.arrays import Array, is_on_device, like, to_numpy
 from rankwolf.ground.matrix import ColumnKey, Matrix, RowKey, split_key
 from rankwolf.ground.table_frame import Frame
 
@@ -82,12 +82,12 @@ class LowRank(Matrix):
     @property
     def rank(self) -> int:
         """The number of singular values kept."""
-        return int(self.s.size)
+        return int(self.s.shape[0])
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Element type of the dense form."""
-        return self.u.dtype
+        return self.u.dtype if isinstance(self.u.dtype, np.dtype) else to_numpy(self.u[:0]).dtype
 
     @property
     def T(self) -> LowRank:  # noqa: N802
@@ -97,7 +97,7 @@ class LowRank(Matrix):
     @property
     def nuclear_norm(self) -> float:
         """‖L‖_*, the sum of the singular values."""
-        return float(np.sum(self.s))
+        return float(self.s.sum())
 
     def first(self, count: int) -> LowRank:
         """L with its ``count`` largest singular values alone, without a copy."""
@@ -106,6 +106,19 @@ class LowRank(Matrix):
     def labelled(self, frame: Frame | None) -> LowRank:
         """L with the names of ``frame``, without a copy."""
         return LowRank(self.u, self.s, self.vt, frame)
+
+    def on_host(self) -> LowRank:
+        """L with factors of NumPy, for L itself where they are."""
+        if not is_on_device(self.u):
+            return self
+        return LowRank(to_numpy(self.u), to_numpy(self.s), to_numpy(self.vt), self.frame)
+
+    def like(self, device: Any) -> LowRank:
+        """L with factors of the library and on the device of an array; L itself for None."""
+        if device is None:
+            return self
+        u, s, vt = (like(x.astype(self.dtype), device) for x in (self.u, self.s, self.vt))
+        return LowRank(u, s, vt, self.frame)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "u": np.asarray(self.u)}  # fetched, where it is on a cluster
@@ -117,19 +130,27 @@ class LowRank(Matrix):
 
     def __getitem__(self, key: RowKey | tuple[RowKey, ColumnKey]) -> Array:
         rows, columns = split_key(key)
-        product: Array = (self.u[rows] * self.s.astype(self.dtype)) @ self.vt[:, columns]
+        product: Array = (self.u[rows] * self._weights) @ self.vt[:, columns]
         return product
+
+    def toarray(self) -> Array:
+        """The dense array, in the memory of the host."""
+        return to_numpy(self[:])
+
+    @property
+    def _weights(self) -> Array:
+        return self.s.astype(self.dtype) if isinstance(self.s, np.ndarray) else self.s
 
     def __matmul__(self, other: Any) -> Array:
         product: Array = self.u @ (
-            self.s.astype(self.dtype)[:, None] * (self.vt @ other)
+            self._weights[:, None] * (self.vt @ other)
             if np.ndim(other) == 2
-            else self.s.astype(self.dtype) * (self.vt @ other)
+            else self._weights * (self.vt @ other)
         )
         return product
 
     def _right_of(self, other: Array) -> Array:
-        product: Array = ((other @ self.u) * self.s.astype(self.dtype)) @ self.vt
+        product: Array = ((other @ self.u) * self._weights) @ self.vt
         return product
 
     def __repr__(self) -> str:

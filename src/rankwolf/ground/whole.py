@@ -10,8 +10,6 @@ Standard library only: commands import this before they know that they will need
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import shutil
 import stat
@@ -19,14 +17,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
+
+from rankwolf import platform
 
 Name = str | os.PathLike[str]
 
 PREFIX, SUFFIX = ".rankwolf-", ".part"
-# A workshop is made under a first name and gets its final one once it is locked, so that no process takes it for a
-# leftover before that. Under the first name it is a leftover after so many seconds.
-UNLOCKED_SUFFIX, A_MOMENT = ".new", 60.0
-FULL = (errno.ENOSPC, errno.EDQUOT)
+# The file in a workshop that is locked while its process lives, and what is in it from then on. A workshop without that
+# is a leftover after so many seconds: its process died as it made the folder.
+LOCK, LOCKED, A_MOMENT = "lock", b"locked", 60.0
 
 
 @contextmanager
@@ -59,8 +59,8 @@ def workshop(target: Path) -> Iterator[Path]:
     except OSError as error:
         raise _renamed(error, folder, target) from error
     finally:
+        lock.close()  # first: Windows removes no open file
         shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
 
 
 def replace(new: Path, target: Path) -> None:
@@ -79,30 +79,29 @@ def replace(new: Path, target: Path) -> None:
 def flush(path: Path) -> None:
     """Wait until a file is on the disk. A folder, which may hold thousands of files, is not waited for."""
     if path.is_file():
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
+        platform.flush_to_disk(path)
 
 
 def remove_leftovers(folder: Path) -> None:
     """Remove the workshops in ``folder`` whose processes are dead, if they are this user's own."""
     with os.scandir(folder) as entries:
-        ours = [entry for entry in entries if entry.name.startswith(PREFIX)]
-    for entry in (entry for entry in ours if entry.name.endswith(UNLOCKED_SUFFIX)):
-        with suppress(OSError):  # it is empty, and a living process renames it within a moment
-            if entry.stat(follow_symlinks=False).st_mtime < time.time() - A_MOMENT:
-                os.rmdir(entry.path)
-    for entry in (entry for entry in ours if entry.name.endswith(SUFFIX)):
-        with suppress(OSError):  # gone by now, or locked: somebody works in it
-            if (
-                not entry.is_dir(follow_symlinks=False)
-                or entry.stat(follow_symlinks=False).st_uid != os.geteuid()
-            ):
+        ours = [entry for entry in entries if entry.name.startswith(PREFIX) and entry.name.endswith(SUFFIX)]
+    for entry in ours:
+        with suppress(OSError):  # gone by now
+            about = entry.stat(follow_symlinks=False)
+            if not stat.S_ISDIR(about.st_mode) or not platform.is_own(about):
                 continue
-            lock = _lock(entry.path)
             try:
+                with open(os.path.join(entry.path, LOCK), "r+b") as file:
+                    is_dead = platform.lock(file) and (file.read() == LOCKED or _is_old(about))
+            except FileNotFoundError:  # its process has just made it, or died as it did so
+                is_dead = _is_old(about)
+            if is_dead:
                 shutil.rmtree(entry.path, ignore_errors=True)
-            finally:
-                os.close(lock)
+
+
+def _is_old(about: os.stat_result) -> bool:
+    return about.st_mtime < time.time() - A_MOMENT
 
 
 def _random_word() -> str:
@@ -110,36 +109,24 @@ def _random_word() -> str:
     return os.urandom(8).hex()
 
 
-def _locked_folder(parent: Path) -> tuple[Path, int]:
-    name = f"{PREFIX}{_random_word()}"
-    fresh, folder = parent / f"{name}{UNLOCKED_SUFFIX}", parent / f"{name}{SUFFIX}"
+def _locked_folder(parent: Path) -> tuple[Path, IO[bytes]]:
+    """A new folder, and the locked file in it that says that its process is alive."""
+    folder = parent / f"{PREFIX}{_random_word()}{SUFFIX}"
     try:
-        fresh.mkdir(0o700)
-        lock = _lock(os.fspath(fresh))
-        os.rename(fresh, folder)
+        folder.mkdir(0o700)
+        lock = open(folder / LOCK, "xb", buffering=0)  # noqa: SIM115 - open as long as the folder is used
+        try:
+            platform.lock(lock)
+            lock.write(LOCKED)
+        except BaseException:
+            lock.close()
+            raise
+    except FileExistsError:
+        raise  # somebody else's, whatever it is
     except BaseException:  # Ctrl-C among them
-        for made in (fresh, folder):
-            with suppress(OSError):
-                made.rmdir()
+        shutil.rmtree(folder, ignore_errors=True)
         raise
     return folder, lock
-
-
-def _lock(folder: str) -> int:
-    """Lock a folder until the process ends or closes the returned descriptor; an OSError where it is locked already.
-
-    On a file system without such locks a new workshop stays unlocked, and leftovers are not removed.
-    """
-    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno not in (errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOLCK) or folder.endswith(
-            SUFFIX
-        ):
-            os.close(number)
-            raise
-    return number
 
 
 def _exchange(new: Path, target: Path) -> None:
@@ -148,7 +135,7 @@ def _exchange(new: Path, target: Path) -> None:
     The old folder is then in the workshop, and removed with it. Elsewhere it is first moved aside, to a name that
     :func:`remove_leftovers` leaves alone, so that nothing is lost if the process is killed between the two steps.
     """
-    if _renamed_at_once(new, target):
+    if platform.exchange(new, target):
         return
     aside = target.with_name(f"{PREFIX}{_random_word()}.old")
     try:
@@ -163,21 +150,11 @@ def _exchange(new: Path, target: Path) -> None:
             aside.unlink(missing_ok=True)
 
 
-def _renamed_at_once(new: Path, target: Path) -> bool:
-    """Exchange two paths by Linux's renameat2; False where the system or the file system cannot."""
-    import ctypes
-
-    try:
-        rename = ctypes.CDLL(None, use_errno=True).renameat2
-    except (AttributeError, OSError):
-        return False
-    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    return bool(rename(here, os.fsencode(new), here, os.fsencode(target), exchange) == 0)
-
-
 def _renamed(error: OSError, folder: Path, target: Path) -> OSError:
     """The same error with the path that the user gave in place of the workshop's."""
-    if error.errno in FULL:  # such an error often names no file, or one that a library made
+    if (
+        error.errno is not None and error.errno in platform.FULL
+    ):  # such an error often names no file, or one that a library made
         return OSError(error.errno, os.strerror(error.errno), str(target))
     name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else None
     if error.errno is None or name is None or not Path(name).is_relative_to(folder):

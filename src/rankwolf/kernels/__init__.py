@@ -15,7 +15,6 @@ formatting of numbers for it: two seconds more at the first call.
 """
 
 from rankwolf.kernels.compiling import must
-from rankwolf.kernels.pairs import carry_pair, extrapolate_pair, prepare_splitting, relax_pair
 from rankwolf.kernels.regressions import fit_stored_rows, search_rows
 from rankwolf.kernels.selection import trim_stored_rows
 from rankwolf.kernels.tile_loops import (
@@ -34,21 +33,17 @@ from rankwolf.kernels.tile_loops import (
 
 __all__ = [
     "align_with",
-    "carry_pair",
     "cast_transposed",
     "clip_dual",
     "clip_residual",
     "describe_tile",
     "excess_over",
-    "extrapolate_pair",
     "fit_stored_rows",
     "largest_entry",
     "misfit",
     "move_residual",
     "must",
-    "prepare_splitting",
     "proximal_point",
-    "relax_pair",
     "search_rows",
     "subtract_sampled",
     "trim_stored_rows",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
+from numba.core.event import Listener, register
 
 # After so many entries of a row, sums in the tile's type are carried to float64.
 CHUNK = 512
@@ -18,8 +20,33 @@ F = TypeVar("F", bound=Callable[..., Any])
 _OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": _REORDER, "error_model": "numpy"}
 
 
+class _Compiling(Listener):
+    """Says once, and only to somebody at a terminal, that kernels are compiled: the first call waits for that."""
+
+    said = False
+
+    def on_start(self, event: Any) -> None:
+        """Numba begins to compile a function that it has found in no cache."""
+        function = getattr((event.data or {}).get("dispatcher"), "py_func", None)
+        if self.said or not getattr(function, "__module__", "").startswith("rankwolf."):
+            return
+        self.said = True
+        if sys.stderr is not None and sys.stderr.isatty():
+            sys.stderr.write("rankwolf: compiling, once on this machine: about ten seconds ...\n")
+
+    def on_end(self, event: Any) -> None:
+        """Numba has compiled a function."""
+
+
+_COMPILING = _Compiling()
+register("numba:compile", _COMPILING)  # type: ignore[no-untyped-call]
+
+
 def compiled(function: F) -> F:
-    """Compile with a cache on disk, or without one where no folder can be written."""
+    """Compile with a cache on disk, or without one where no folder can be written.
+
+    Numba keeps it beside the package, or where that is read-only in the user's own folder for caches.
+    """
     try:
         return numba.njit(cache=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
     except RuntimeError:  # "no locator available": a read-only install without a home folder

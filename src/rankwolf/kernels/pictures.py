@@ -247,24 +247,6 @@ def mark_unsupported(
 
 
 @compiled
-def mark_differences(
-    one: np.ndarray, two: np.ndarray, gain: np.ndarray, level: np.ndarray, found: np.ndarray
-) -> None:
-    """True where |one − gain · two| is above ``level`` (height, width) in any channel.
-
-    Both pictures are (height, width, channels)."""
-    height, width, channels = one.shape
-    must(two.shape == one.shape and gain.size == channels)
-    must(level.shape == (height, width) and found.shape == (height, width))
-    for y in range(height):
-        for x in range(width):
-            largest = np.float32(0.0)
-            for channel in range(channels):
-                largest = max(largest, abs(one[y, x, channel] - gain[channel] * two[y, x, channel]))
-            found[y, x] = largest > level[y, x]
-
-
-@compiled
 def count_in_squares(mask: np.ndarray, size: int, counts: np.ndarray) -> None:
     """``counts`` ← the number of True pixels in the square of odd side ``size`` around each; borders are repeated."""
     height, width = mask.shape
@@ -318,49 +300,6 @@ def connect_runs(begin: np.ndarray, end: np.ndarray, line: int, part: np.ndarray
     return count
 
 
-@compiled
-def weighted_medians(values: np.ndarray, weights: np.ndarray, medians: np.ndarray) -> None:
-    """``medians`` ← the lower weighted median of each column of ``values`` (n, columns), with its own ``weights``.
-
-    By quickselect: of two parts, keep the one in which half of the weight is reached. O(n) a column on average.
-    """
-    count, columns = values.shape
-    value, weight = np.empty(count, values.dtype), np.empty(count)
-    for j in range(columns):
-        half = 0.0
-        for i in range(count):
-            value[i], weight[i] = values[i, j], weights[i, j]
-            half += weight[i]
-        half *= 0.5
-        low, high, below = 0, count - 1, 0.0
-        while low < high:
-            middle = value[(low + high) // 2]
-            left, right, passed = low, high, below
-            while left <= right:
-                while value[left] < middle:
-                    passed += weight[left]
-                    left += 1
-                while value[right] > middle:
-                    right -= 1
-                if left <= right:
-                    value[left], value[right] = value[right], value[left]
-                    weight[left], weight[right] = weight[right], weight[left]
-                    passed += weight[left]
-                    left += 1
-                    right -= 1
-            # Up to ``right`` nothing is above the middle, from ``left`` on nothing below; between, all are equal to it.
-            before = passed
-            for i in range(right + 1, left):
-                before -= weight[i]
-            if before >= half:
-                high = right
-            elif passed >= half:
-                low = high = right + 1
-            else:
-                low, below = left, passed
-        medians[j] = value[low]
-
-
 def quantiles(values: np.ndarray, share: float) -> np.ndarray:
     """The quantile ``share`` of each column of ``values`` (n, columns), float16, as float32; as numpy.quantile.
 
@@ -405,3 +344,29 @@ def select(values: np.ndarray, rank: int, found: np.ndarray) -> None:
             for j in range(width):
                 if smaller[j] <= rank:
                     result[j] = trial[j]
+
+
+@compiled
+def add_density(
+    color: np.ndarray, colors: np.ndarray, weights: np.ndarray, reach: np.ndarray, density: np.ndarray
+) -> None:
+    """Add Σ_k w_k·(1 − reach·‖color − color_k‖²)³₊ to ``density`` (height, width), float32.
+
+    ``color`` (channels, height, width), ``colors`` (n, channels, height, width) and ``weights`` (n, height, width) are
+    uint8, a weight counts in 255ths.
+    """
+    count, channels, height, width = colors.shape
+    must(color.shape == (channels, height, width) and weights.shape == (count, height, width))
+    must(reach.shape == (height, width) and density.shape == (height, width))
+    square = np.empty(width, np.int32)
+    for y in range(height):
+        for k in range(count):
+            square[:] = 0
+            for channel in range(channels):
+                for x in range(width):
+                    step = np.int32(color[channel, y, x]) - np.int32(colors[k, channel, y, x])
+                    square[x] += step * step
+            for x in range(width):
+                near = max(np.float32(0.0), np.float32(1.0) - np.float32(square[x]) * reach[y, x])
+                weight = np.float32(weights[k, y, x]) * np.float32(1.0 / 255.0)
+                density[y, x] += weight * near * near * near

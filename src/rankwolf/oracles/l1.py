@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rankwolf import kernels
-from rankwolf.ground.arrays import Array
+from rankwolf.ground.arrays import Array, is_complex, namespace
 from rankwolf.ground.complaints import bad
 
 
@@ -40,13 +40,28 @@ def soft_threshold(x: Array, weight: float) -> Array:
     >>> soft_threshold(np.array([3.0 + 4.0j, 0.5j]), 1.0)
     array([2.4+3.2j, 0. +0.j ])
     """
-    weight = float(weight)
-    if np.iscomplexobj(x):
-        modulus = np.abs(x)
-        shrink = np.maximum(modulus - weight, 0.0) / np.maximum(modulus, np.finfo(modulus.dtype).tiny)
-        return np.asarray(x * shrink)
-    result: Array = x - np.clip(x, -weight, weight)
-    return result
+    weight, xp = float(weight), namespace(x)
+    if is_complex(x):
+        modulus = xp.abs(x)
+        shrink = xp.clip(modulus - weight, 0.0, None) / xp.clip(modulus, xp.finfo(modulus.dtype).tiny, None)
+        return x * shrink  # type: ignore[no-any-return]
+    return x - xp.clip(x, -weight, weight)  # type: ignore[no-any-return]
+
+
+def magnitudes(x: Array, axis: int | None) -> Array:
+    """|x| of each entry, or with an ``axis`` the norms of the lines along it, as an array that x can be divided by."""
+    xp = namespace(x)
+    if axis is None:
+        return xp.abs(x)  # type: ignore[no-any-return]
+    return xp.linalg.vector_norm(x, axis=axis, keepdims=True)  # type: ignore[no-any-return]
+
+
+def shrunk_by(x: Array, threshold: float, axis: int | None) -> Array:
+    """Entries, or lines along ``axis``, shortened by ``threshold``: the proximal map of their norms' sum."""
+    if axis is None:
+        return soft_threshold(x, threshold)
+    size, xp = magnitudes(x, axis), namespace(x)
+    return x * (xp.clip(size - threshold, 0.0, None) / xp.clip(size, 1e-300, None))  # type: ignore[no-any-return]
 
 
 def beyond(x: Array, threshold: float, shrinks: bool = True) -> Array:
@@ -68,7 +83,7 @@ def project(x: Array, radius: float, method: str = "pivot") -> Array:
     return soft_threshold(x, theta) if theta > 0.0 else x.copy()
 
 
-def projection_threshold(x: Array, radius: float, method: str = "pivot") -> float:
+def projection_threshold(x: Any, radius: float, method: str = "pivot") -> float:
     """θ ≥ 0 with Σ max(|x| − θ, 0) = radius, or 0 where x is inside the ball already.
 
     ``"pivot"``: Duchi et al.'s random-pivot search, linear time in expectation. ``"sort"``: O(d log d).
@@ -76,6 +91,8 @@ def projection_threshold(x: Array, radius: float, method: str = "pivot") -> floa
     """
     if radius < 0.0:
         raise bad("radius", "at least 0", repr(radius), "project")
+    if not isinstance(x, np.ndarray):
+        return _threshold_on_device(x, radius)
     magnitudes = np.abs(x).astype(np.float64, copy=False).ravel()
     if float(np.sum(magnitudes)) <= radius:
         return 0.0
@@ -86,6 +103,19 @@ def projection_threshold(x: Array, radius: float, method: str = "pivot") -> floa
     if method == "pivot":
         return _threshold_by_pivots(magnitudes, radius)
     raise bad("method", "'pivot' or 'sort'", repr(method), "project")
+
+
+def _threshold_on_device(x: Any, radius: float) -> float:
+    """The same for an array of another library, by sorting; only the answer leaves the device."""
+    xp = namespace(x)
+    descending = xp.sort(xp.reshape(xp.abs(x), (-1,)), descending=True)
+    sums = xp.cumulative_sum(descending)
+    if float(sums[-1]) <= radius:
+        return 0.0
+    counts = xp.arange(1, descending.shape[0] + 1, dtype=descending.dtype, device=descending.device)
+    thresholds = (sums - radius) / counts
+    support = max(1, int(xp.count_nonzero(descending > thresholds)))
+    return float(thresholds[support - 1])
 
 
 def _threshold_by_sorting(magnitudes: Array, radius: float) -> float:
@@ -109,3 +139,22 @@ def _threshold_by_pivots(magnitudes: Array, radius: float) -> float:
         else:
             candidates = above[above > pivot]
     return (total - radius) / count
+
+
+def clip_level(sizes: Array, radius: float) -> float:
+    """θ with Σ min(|x|, θ)² = radius², or the largest size where the whole is smaller.
+
+    Sizes in ascending order: where θ lies between two of them, those below count whole and the others as θ².
+    """
+    xp = namespace(sizes)
+    ordered = xp.sort(xp.reshape(xp.abs(sizes), (-1,)))
+    count = ordered.shape[0]
+    largest = float(ordered[-1]) if count else 0.0
+    if largest == 0.0 or float(xp.linalg.vector_norm(ordered)) <= radius:
+        return largest
+    ordered, radius = ordered / largest, radius / largest
+    squares = ordered * ordered
+    below = xp.cumulative_sum(squares) - squares
+    rest = xp.flip(xp.arange(1, count + 1, dtype=ordered.dtype, device=ordered.device))
+    place = min(int(xp.count_nonzero(below + squares * rest < radius * radius)), count - 1)
+    return float(largest * (max(radius * radius - float(below[place]), 0.0) / (count - place)) ** 0.5)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
 
-from rankwolf.ground.arrays import Array
+from rankwolf.ground.arrays import Array, conjugate_transpose, namespace
 from rankwolf.ground.deadline import patiently
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.oracles import l1
@@ -24,19 +25,49 @@ def norm(x: Array) -> float:
 def spectral_norm(x: Array) -> float:
     """‖X‖₂ to rounding, by the Gram matrix of the shorter side: mn·min(m, n) operations, memory min(m, n)².
 
-    Cheaper than :func:`leading_pair` where the shorter side is at most about a hundred, or the matrix is small.
-
-    >>> round(spectral_norm(np.array([[3.0, 0.0, 4.0], [0.0, 1.0, 0.0]])), 12)
+    >>> round(spectral_norm(np.outer([3.0, 4.0], [1.0, 0.0, 0.0])), 12)
     5.0
     """
-    rank_update = scipy.linalg.get_blas_funcs("herk" if np.iscomplexobj(x) else "syrk", (x,))
-    wide = x.shape[0] < x.shape[1]
-    # BLAS takes X.T, a view of a row-major X, without a copy. The result is the conjugate of the Gram matrix, which has
-    # the same eigenvalues.
-    gram = rank_update(1.0, x.T, trans=(2 if np.iscomplexobj(x) else 1) if wide else 0)
+    tall = x if x.shape[0] >= x.shape[1] else conjugate_transpose(x)
+    return max(largest_eigenvalue(conjugate_transpose(tall) @ tall), 0.0) ** 0.5 if 0 not in x.shape else 0.0
+
+
+def largest_eigenvalue(gram: Array) -> float:
+    """The largest eigenvalue of a Hermitian matrix, alone where that pays.
+
+    LAPACK's routine for one eigenvalue gives up on some matrices whose eigenvalues crowd; then all are computed.
+    """
     last = len(gram) - 1
-    value = patiently(scipy.linalg.eigvalsh, gram, lower=False, subset_by_index=(last, last))[0]
-    return float(max(value, 0.0) ** 0.5)
+    if last >= 64 and isinstance(gram, np.ndarray):
+        with suppress(np.linalg.LinAlgError):
+            return float(scipy.linalg.eigvalsh(gram, subset_by_index=(last, last))[0])
+    return float(namespace(gram).linalg.eigvalsh(gram)[-1])
+
+
+def shrink_singular_values(x: Array, cut_for: Callable[[Array], float]) -> tuple[Array, LowRank]:
+    """The singular values of x less a cut, which ``cut_for`` chooses knowing them: the matrix and its factors.
+
+    By the Gram matrix of the shorter side, for arrays of any library. Singular values below about 1e-8 of the largest
+    are lost in it; cuts are above that.
+
+    >>> X, factors = shrink_singular_values(np.diag([3.0, 1.0]), lambda singular: 2.0)
+    >>> np.round(X, 12), factors.rank
+    (array([[1., 0.],
+           [0., 0.]]), 1)
+    """
+    if x.shape[0] < x.shape[1]:
+        matrix, low_rank = shrink_singular_values(conjugate_transpose(x), cut_for)
+        u, vt = conjugate_transpose(low_rank.vt), conjugate_transpose(low_rank.u)
+        return conjugate_transpose(matrix), LowRank(u, low_rank.s, vt)
+    xp = namespace(x)
+    squares, vectors = xp.linalg.eigh(conjugate_transpose(x) @ x)
+    singular = xp.sqrt(xp.clip(xp.flip(squares), 0.0, None))
+    cut = cut_for(singular)
+    rank = int(xp.count_nonzero(singular > max(cut, 1e-14 * float(singular[0]))))
+    right, shrunk = xp.flip(vectors, axis=1)[:, :rank], singular[:rank] - cut
+    left = (x @ right) / singular[:rank]
+    rows = conjugate_transpose(right)
+    return (left * shrunk) @ rows, LowRank(left, shrunk, rows)
 
 
 @dataclass(frozen=True)

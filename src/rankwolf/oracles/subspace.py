@@ -15,6 +15,8 @@ SETTLED = 3e-3
 MOST_STEPS = 6
 # Where the block is wider than this share of the shorter side, eigenvectors of the Gram matrix are cheaper.
 NARROW = 0.25
+# Below this length of the shorter side all singular values are as cheap.
+LONG_SIDE = 256
 
 
 class WarmThreshold:
@@ -30,6 +32,13 @@ class WarmThreshold:
         self._side, self._rng = min(shape), rng
         self._block: Array = np.zeros((self._side, 0))
         self._rank = 0
+
+    def threshold(self, x: Array, weight: float) -> tuple[Array, LowRank]:
+        """D_weight(X) as an array and as factors: from the warm space where the shorter side is long."""
+        if self._side < LONG_SIDE or not isinstance(x, np.ndarray):
+            return nuclear.shrink_singular_values(x, lambda singular: weight)
+        low_rank = self(x, weight)
+        return (low_rank.u * low_rank.s) @ low_rank.vt, low_rank
 
     def __call__(self, x: Array, weight: float) -> LowRank:
         """D_weight(X) as factors."""

@@ -13,9 +13,9 @@ import scipy.sparse
 from rankwolf import kernels
 from rankwolf.data import Source, Task
 from rankwolf.ground.arrays import Array
-from rankwolf.ground.machine import mapped_memory
 from rankwolf.passes.sums import DUAL_VALUES, DualSums
 from rankwolf.passes.tile_steps import clip_tile, dot, sampled_residual, with_entries
+from rankwolf.platform import mapped_memory
 
 # Columns in a block of a Gram matrix.
 BLOCK = 128

@@ -232,6 +232,8 @@ def _newton_threshold(
     ``excess(θ)`` gives that sum and the number of entries above θ. From a warm guess three or four steps are enough. A
     step from the left of the root never passes it; one from the right may lead below 0, and then goes on from 0.
     """
+    if radius <= 0.0:
+        return np.inf
     theta = max(guess, 0.0)
     for _ in range(100):
         total, count = excess(theta)

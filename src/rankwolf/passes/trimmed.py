@@ -412,20 +412,6 @@ def trim_rows(
     return live
 
 
-def trimmed_scores(rows: Any, right: Array, variances: Array, sigma: float, limit: float) -> Array:
-    """Coefficients of ``rows`` for ``right``, by :func:`trim_rows`; ``variances`` of the coefficients are known.
-
-    >>> rows, right = np.array([[10.0, 0.1, -0.2]]), np.array([[0.9], [0.3], [0.3]])  # the first entry is wrong
-    >>> float(trimmed_scores(rows, right, np.ones(1), 0.1, 0.33)[0, 0].round(1))
-    -0.2
-    """
-    left = np.zeros((rows.shape[0], right.shape[1]))
-    prior = np.diag(sigma**2 / variances)
-    entries: Any = rows if scipy.sparse.issparse(rows) else stored(rows)
-    trim_rows(entries, right, prior, limit, left)
-    return left
-
-
 def _only(rows: scipy.sparse.csr_array, kept: Array) -> scipy.sparse.csr_array:
     """The CSR array with only those entries where ``kept`` is True."""
     counts = np.concatenate([[0], np.cumsum(kept)])

@@ -6,6 +6,7 @@ anything else, so that it works from a disk and tells nobody that it was opened.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -23,6 +24,10 @@ class Fact:
     note: str = ""
 
 
+# Control characters, and marks that turn the direction of writing: names from strangers may hold them.
+OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
 def render(template: str, **content: Any) -> str:
     """The page as HTML: ``template`` filled with ``content``. Text is escaped, except charts, which are Markup."""
     needed("jinja2")
@@ -35,7 +40,8 @@ def render(template: str, **content: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(**content)
+    page: str = environment.get_template(template).render(**content)
+    return OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), page)
 
 
 def percent(share: float) -> str:

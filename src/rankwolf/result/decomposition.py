@@ -36,8 +36,8 @@ class Status(Enum):
 
     GAP_REACHED = "The certified relative gap is at or below tol."
     PAPER_RULE = "The objective changed by at most tol, relatively, in five iterations in a row."
-    PATH_ENDED = (
-        "The weights came down to their values and the run ended there, before the optimum: see stop='path'."
+    PREDICTED = (
+        "The pair predicts held-out measurements best, and the run ended before the optimum: see stop."
     )
     ITERATION_LIMIT = "The iteration limit was reached."
     TIME_LIMIT = "The time limit was reached."
@@ -51,7 +51,7 @@ class Status(Enum):
     @property
     def converged(self) -> bool:
         """Whether the run ended because it reached what was asked for."""
-        return self in (Status.GAP_REACHED, Status.PAPER_RULE, Status.PATH_ENDED, Status.REFITTED)
+        return self in (Status.GAP_REACHED, Status.PAPER_RULE, Status.PREDICTED, Status.REFITTED)
 
     @property
     def is_limit(self) -> bool:
@@ -59,12 +59,16 @@ class Status(Enum):
         return self in (Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.NO_PROGRESS)
 
 
+class NotRefittedError(ValueError):
+    """The observed entries are too few for a refit."""
+
+
 @dataclass(frozen=True)
 class Record:
     """The numbers of one iteration. ``gap`` is the objective less the best lower bound so far.
 
     That bound rests on Ritz values, and is too high where the solver's vectors missed a direction; the gap of the
-    :class:`Decomposition` is certified. Memory: 12 numbers an iteration.
+    :class:`Decomposition` is certified. Memory: 13 numbers an iteration.
 
     >>> import numpy as np, rankwolf as rw
     >>> fit = rw.decompose(np.eye(30) + 1.0, delta=0.05, rng=0)
@@ -85,6 +89,8 @@ class Record:
     seconds: float
     bytes_read: int = 0
     """Bytes read from the disk so far; 0 for data in memory."""
+    stage: int = 0
+    """1 once ``method="auto"`` has changed to splitting, 0 before."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +100,7 @@ class Decomposition:
     ``objective`` is evaluated anew for the pair that is returned; ``gap`` is its distance to a certified lower bound,
     so the optimum lies in [objective − gap, objective]. ``gap_is_proved`` is False where the clipped residual G was too
     large for a factorisation to bound ‖G‖₂; the gap then rests on a converged Lanczos process, see
-    :mod:`rankwolf.run.certificate`.
+    :mod:`rankwolf.solvers.certificate`.
 
     It unpacks into its two parts, ``L, S = rw.decompose(X)``, and can be pickled, copied, saved and plotted.
 
@@ -133,6 +139,9 @@ class Decomposition:
     measurements: Measurements | None = field(default=None, repr=False, compare=False)
     """What ``recover`` was given; None for entries, and for a result that was loaded or unpickled."""
 
+    convex: Decomposition | None = field(default=None, repr=False, compare=False)
+    """Of an estimate that ``decompose`` refitted: the optimum of the convex problem, with its certificate."""
+
     def __getstate__(self) -> dict[str, Any]:
         """All fields but the measurements: an operator may be made of functions that cannot be pickled."""
         return {**vars(self), "measurements": None}
@@ -162,7 +171,7 @@ class Decomposition:
         >>> import numpy as np, rankwolf as rw
         >>> rng = np.random.default_rng(0)
         >>> truth = rng.standard_normal((200, 3)) @ rng.standard_normal((3, 100))
-        >>> fit = rw.decompose(truth + 0.1 * rng.standard_normal(truth.shape), delta="auto", rng=0)
+        >>> fit = rw.decompose(truth + 0.1 * rng.standard_normal(truth.shape), rng=0, refit=False)
         >>> def error(L):
         ...     return np.linalg.norm(np.asarray(L) - truth) / np.linalg.norm(truth)
         >>> refitted = fit.refit()
@@ -179,9 +188,16 @@ class Decomposition:
                 "Refit before saving."
             )
         weight = 0.0 if self.lambdas is None or self.status is Status.REFITTED else self.lambdas[0]
-        found = refit(source, source.as_solver_sees(self.low_rank), weight, keep_rank=keep_rank)
+        seen = source.as_solver_sees(self.low_rank.on_host())
+        try:
+            found = refit(source, seen, weight, keep_rank=keep_rank)
+        except np.linalg.LinAlgError:
+            raise NotRefittedError(
+                "This result cannot be refitted: the observed entries do not determine its low-rank part."
+            ) from None
         low_rank = source.as_user_sees(found.low_rank)
         sparse = sparse_part_of(source, low_rank, found.limit, found.outliers, shrinks=False)
+        low_rank = low_rank.like(source.device)
         fit = replace(self, low_rank=low_rank, sparse=sparse, noise_scale=found.sigma)
         return fit._refitted(found.misfit_squared, source.passes, started)
 

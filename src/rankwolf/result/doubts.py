@@ -58,7 +58,7 @@ def doubts_of_parts(fit: Decomposition) -> list[str]:
             f"The low-rank part has rank {rank} of at most {most}, so most of it is noise: the weights are too small "
             f"for this data. Give {larger} {what}."
         )
-    strong = _longer_than_noise(fit)
+    strong = longer_than_noise(fit)
     if strong < rank:
         found.append(
             f"The low-rank part has rank {rank}, of which at most {strong} directions stand out from the noise: the "
@@ -77,12 +77,12 @@ def doubts_of_parts(fit: Decomposition) -> list[str]:
     return found
 
 
-def _longer_than_noise(fit: Decomposition) -> int:
+def longer_than_noise(fit: Decomposition) -> int:
     """How many singular values of a refitted L are above σ(√m + √n)/√ρ, which noise alone reaches, and a margin.
 
-    For a fit that is not refitted, all of them: λ_L has removed the others.
+    For a fit that is not refitted, all of them: λ_L has removed the others. So they are where the refit chose the rank.
     """
-    if fit.status is not Status.REFITTED or fit.noise_scale is None or fit.source is None:
+    if fit.status is not Status.REFITTED or fit.noise_scale is None or fit.source is None or fit.convex:
         return fit.low_rank.rank
     m, n = fit.low_rank.shape
     edge = fit.noise_scale * (m**0.5 + n**0.5) * fluctuation((m, n)) / fit.source.observed_fraction**0.5

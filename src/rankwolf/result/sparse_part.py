@@ -13,7 +13,7 @@ import scipy.sparse
 from rankwolf.data import Source
 from rankwolf.data.tiles import is_sparse
 from rankwolf.files.part_wise import Part, write_hdf5, write_npy, write_zarr
-from rankwolf.ground.arrays import Array
+from rankwolf.ground.arrays import Array, namespace, to_numpy
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.ground.matrix import ColumnKey, Matrix, RowKey, split_key
 from rankwolf.ground.plural import number_of
@@ -219,6 +219,19 @@ class StoredSparse(SparsePart):
     def to_scipy(self) -> scipy.sparse.csr_array:
         """A copy of what is stored."""
         return self._matrix.copy()
+
+
+class OnDevice(SparsePart):
+    """S as a dense array of the user's library: ``fit.sparse.array``; rows are copied to the host."""
+
+    def __init__(self, array: Any) -> None:
+        xp = namespace(array)
+        super().__init__(tuple(array.shape), np.dtype(np.float64), int(xp.count_nonzero(array)))
+        self.array = array
+
+    def rows(self, start: int, stop: int) -> Array:
+        """Rows ``start`` to ``stop`` in the memory of the host."""
+        return to_numpy(self.array[start:stop])
 
 
 class UnsavedSparse(SparsePart):

@@ -27,28 +27,13 @@ from numba.core.errors import NumbaError
 from rankwolf.data import Data, Summary
 from rankwolf.data.measurements import Measurements
 from rankwolf.files.address import Address, RefusedError
-from rankwolf.files.archive import new_archive, opened_archive
-from rankwolf.files.claims import Budget
+from rankwolf.files.npz import new_archive, opened_archive
+from rankwolf.files.schema import CHECKPOINT, is_count, is_not_negative, is_size
 from rankwolf.ground.complaints import BadParameterError, bad
 from rankwolf.ground.whole import whole
 from rankwolf.problem import FORMS, Problem
 from rankwolf.run.packing import Packer, Unpacker
 from rankwolf.solvers.base import Solver
-
-FORMAT = 2
-ABOUT = "about.json"
-WORDS = "a whole checkpoint of this version of Rankwolf"
-MOST_DIGITS = 40
-# The largest norm or weight that is accepted: its square is still finite.
-LARGEST = 1e150
-# The entries of the description and their types; ``state`` may be anything here, as the unpacker checks it.
-KINDS: dict[str, type] = {
-    **dict.fromkeys(("bytes_read", "passes"), int),
-    **dict.fromkeys(("fingerprint", "form", "shape"), str),
-    **dict.fromkeys(("progress", "rng", "settings", "summary"), dict),
-    "problem": list,
-    "state": object,
-}
 
 
 @dataclass(frozen=True)
@@ -66,7 +51,8 @@ class Saved:
     @property
     def problem(self) -> Problem:
         """The problem that the run solves, with its weights, radii or bound."""
-        return FORMS[self.about["form"]](*self.about["problem"])
+        *pair, sparse = self.about["problem"]
+        return FORMS[self.about["form"]](*pair, sparse=sparse)
 
     def check_settings(self, settings: dict[str, Any]) -> None:
         """Raise unless the settings (problem, method and the like) are those of the saved run."""
@@ -93,39 +79,18 @@ class Saved:
 def read(path: str | os.PathLike[str]) -> Saved:
     """The description in a checkpoint, if its entries are of the right kinds and sizes; else a ValueError."""
     address = Address(Path(path))
-    with address.reading(WORDS), opened_archive(address, Budget()) as file:
-        about = json.loads(file.text(ABOUT), parse_int=_whole_number)
-        if about["format"] != FORMAT:
-            raise address.bad(
-                f"it is a checkpoint of format {about['format']!r}; this version reads {FORMAT}."
-            )
-        missing = [
-            name for name, kind in KINDS.items() if name not in about or not isinstance(about[name], kind)
-        ]
-        if missing:
-            raise ValueError(f"it does not say {', '.join(sorted(missing))}")
-        saved = Saved(address.path, about)
+    with opened_archive(address, CHECKPOINT) as file:
+        saved = Saved(address.path, file.about)
         summary = saved.summary
-        counts = (summary.observed, summary.infinite, about["passes"], about["bytes_read"])
-        sizes = (summary.norm, summary.largest, *saved.problem.pair, min(summary.bound, LARGEST))
-        if not all(_is_count(number) for number in counts) or not all(_is_size(number) for number in sizes):
+        sizes = (summary.norm, summary.largest, *saved.problem.pair)
+        counts = (summary.observed, summary.infinite)
+        if (
+            not all(map(is_size, sizes))
+            or not all(map(is_count, counts))
+            or not is_not_negative(summary.bound)
+        ):
             raise ValueError("its numbers cannot be")
     return saved
-
-
-def _whole_number(digits: str) -> int:
-    """A whole number of JSON, of at most 40 digits: the longest of a checkpoint are a generator's, of 128 bits."""
-    if len(digits) > MOST_DIGITS:
-        raise ValueError("a number of it has too many digits")
-    return int(digits)
-
-
-def _is_count(number: Any) -> bool:
-    return isinstance(number, int) and 0 <= number < 2**63
-
-
-def _is_size(number: Any) -> bool:
-    return isinstance(number, int | float) and 0.0 <= number <= LARGEST
 
 
 class Checkpoint:
@@ -162,12 +127,12 @@ class Checkpoint:
         """Replace the file. Arrays of the state are written block by block; those on a cluster are fetched first."""
         with whole(self.path) as temporary, new_archive(temporary) as file:
             about = {
-                "format": FORMAT,
+                "format": CHECKPOINT.format,
                 "settings": self._settings,
                 "shape": f"{data.shape[0]} × {data.shape[1]}",
                 "fingerprint": data.fingerprint() if self.saved is None else self.saved.about["fingerprint"],
                 "form": problem.parameter,
-                "problem": problem.pair,
+                "problem": [*problem.pair, problem.sparse],
                 "summary": asdict(data.summary),
                 "passes": data.passes,
                 "bytes_read": data.bytes_read,
@@ -175,7 +140,7 @@ class Checkpoint:
                 "progress": progress,
                 "state": Packer(file, data).pack(state),
             }
-            file.writestr(ABOUT, json.dumps(about))
+            file.writestr(f"{CHECKPOINT.about}.json", json.dumps(about))
         self.saved = Saved(self.path, about)
         self._last_pass, self._last_time = data.passes, time.monotonic()
 
@@ -193,8 +158,7 @@ class Checkpoint:
         if before != now:
             raise bad("rng", f"a {before}, as in the checkpoint", f"a {now}")
         address = Address(self.path)
-        # The default limits: the state takes no more memory than it did when the run was under way.
-        with address.reading(WORDS), opened_archive(address, Budget()) as file:
+        with opened_archive(address, CHECKPOINT) as file:
             rng.bit_generator.state = _arrays(about["rng"]["state"])
             state = Unpacker(file, data, solver.states, rng).unpack(about["state"])
             if not isinstance(state, solver.states):

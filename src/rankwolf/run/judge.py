@@ -5,7 +5,7 @@ It is one function, :func:`assess`, with an implementation for each kind of data
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from math import inf
 from typing import Any
@@ -14,15 +14,19 @@ import numpy as np
 import scipy.sparse
 
 from rankwolf.data import Source
+from rankwolf.data.bounded import MeasureFar
 from rankwolf.data.measurements import Measurements
-from rankwolf.ground.arrays import inner
+from rankwolf.ground.arrays import inner, namespace
 from rankwolf.ground.low_rank import LowRank
-from rankwolf.oracles import l1
+from rankwolf.oracles.l1 import magnitudes, shrunk_by
 from rankwolf.passes import ClippedSums, evaluate, misfit_of_pair
-from rankwolf.problem import Certificate, Problem
-from rankwolf.result.sparse_part import SparsePart, StoredSparse, sparse_part_of
-from rankwolf.run.certificate import certify, certify_measured
-from rankwolf.solvers.base import MeasuredSolution, Solution
+from rankwolf.problem import Constrained, Problem
+from rankwolf.result.sparse_part import OnDevice, SparsePart, StoredSparse, sparse_part_of
+from rankwolf.solvers.base import Certificate, MeasuredSolution, Solution, group_axis
+from rankwolf.solvers.certificate import certify, certify_measured, norm_of_dense
+
+# Radii are met with this share to spare where S is computed again later, by other products.
+ROUNDING_SHARE = 1e-7
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ class Assessment:
     misfit_squared: float
     objective: float
     certificate: Certificate
+    far: float = 0.0
+    """What S pays for entries out of scale, which runs see as the bound (:mod:`rankwolf.data.bounded`)."""
 
 
 @singledispatch
@@ -65,6 +71,8 @@ def _(
     quick: bool = False,
 ) -> Assessment:
     """Entries: one pass evaluates and certifies, where the proof is by factorisation and at the pair's own L and θ."""
+    if solution.explicit is not None:
+        return _assess_explicit(source, problem, solution, rng, quick)
     clip = solution.threshold if solution.clip is None else solution.clip
     sums: ClippedSums
     dual = solution.low_rank if solution.dual is None else solution.dual
@@ -75,6 +83,8 @@ def _(
         certificate, sums = certify(problem, source, dual, clip, solution.deflation, rng, goal)
     if clip != solution.threshold or dual is not solution.low_rank:
         sums = evaluate(source, solution.low_rank, solution.threshold)
+    if isinstance(problem, Constrained) and solution.sparse is None and not solution.explicit:
+        solution, sums = _inside(source, problem, solution, sums)
     squared, objective, nonzeros = _evaluate(problem, source, solution, sums)
     low_rank = source.as_user_sees(solution.low_rank)
     sparse: SparsePart
@@ -82,7 +92,56 @@ def _(
         sparse = sparse_part_of(source, low_rank, solution.threshold, nonzeros, shrinks=solution.shrinks)
     else:
         sparse = StoredSparse(solution.sparse.T.tocsr() if source.transposed else solution.sparse)
-    return Assessment(low_rank, sparse, squared, objective, certificate)
+    return Assessment(low_rank, sparse, squared, objective, certificate, _far(source, problem))
+
+
+def _inside(
+    source: Source, problem: Constrained, solution: Solution, sums: ClippedSums
+) -> tuple[Solution, ClippedSums]:
+    """The pair moved by rounding into its radii: singular values shortened, the threshold of S raised."""
+    low_rank, threshold = solution.low_rank, solution.threshold
+    share = min(problem.tau_L / low_rank.nuclear_norm, 1.0) if low_rank.rank else 1.0
+    over = sums.s_norm - problem.tau_S * (1.0 - ROUNDING_SHARE)
+    if share == 1.0 and (over <= 0.0 or not sums.nonzeros):
+        return solution, sums
+    low_rank = LowRank(low_rank.u, low_rank.s * (share * (1.0 - 1e-14)), low_rank.vt)
+    if over > 0.0 and sums.nonzeros:
+        threshold += over / sums.nonzeros
+    moved = replace(solution, low_rank=low_rank, threshold=threshold)
+    return moved, evaluate(source, low_rank, threshold)
+
+
+def _far(source: Source, problem: Problem) -> float:
+    return problem.penalty(0.0, source.run(MeasureFar(source.bound)).total) if source.bound < inf else 0.0
+
+
+def _assess_explicit(
+    source: Source, problem: Problem, solution: Solution, rng: np.random.Generator, quick: bool
+) -> Assessment:
+    """Entries in memory as one array, with a dual point that is an array: no pass."""
+    term, dual, axis = solution.explicit.term, solution.explicit.dual, solution.explicit.axis
+    xp = namespace(dual)
+    rest = term.distance((solution.low_rank.u * solution.low_rank.s) @ solution.low_rank.vt)
+    sparse = solution.sparse
+    if sparse is None:
+        sparse = shrunk_by(rest, solution.threshold, axis)
+    rest = rest - xp.where(rest != 0.0, sparse, xp.zeros_like(sparse))
+    squared, s_norm = inner(rest, rest), float(xp.sum(magnitudes(sparse, axis)))
+    objective = problem.objective(squared, solution.low_rank.nuclear_norm, s_norm)
+    norm = inner(dual, dual) ** 0.5 if quick else norm_of_dense(dual, rng)[0]
+    largest = float(xp.max(magnitudes(dual, axis)))
+    bound = problem.lower_bound(term.dot(dual), inner(dual, dual), norm, largest)
+    low_rank = source.as_user_sees(solution.low_rank)
+    part: SparsePart
+    if source.device is not None:
+        part = OnDevice(sparse.T if source.transposed else sparse)
+    elif solution.sparse is None:
+        part = sparse_part_of(source, low_rank, solution.threshold, int(np.count_nonzero(sparse)))
+    else:
+        stored = scipy.sparse.csr_array(sparse.T if source.transposed else sparse)
+        part = StoredSparse(stored, source.frame)
+    certificate = Certificate(bound, True, None, bound)
+    return Assessment(low_rank, part, squared, objective, certificate, _far(source, problem))
 
 
 @assess.register(Measurements)
@@ -97,24 +156,27 @@ def _(
 ) -> Assessment:
     """Measurements: one product with A to evaluate, one or two with A* to certify."""
     low_rank, sparse = solution.low_rank, solution.sparse
-    total = np.asarray(low_rank)
+    total = (low_rank.u * low_rank.s) @ low_rank.vt
     total += sparse
     residual = data.b - data.apply(total)
     del total
     squared = inner(residual, residual)
-    objective = problem.objective(squared, low_rank.nuclear_norm, l1.norm(sparse))
+    s_norm = float(namespace(sparse).sum(magnitudes(sparse, group_axis(problem, data))))
+    objective = problem.objective(squared, low_rank.nuclear_norm, s_norm)
     if quick:
         gradient = data.adjoint(residual)
         certificate = loose_certificate(
             problem,
             inner(residual, data.b),
             squared,
-            float(np.max(np.abs(gradient))),
-            np.linalg.norm(gradient),
+            float(abs(gradient).max()),
+            inner(gradient, gradient) ** 0.5,
         )
     else:
         certificate = certify_measured(problem, data, (solution.dual, residual), rng, goal)
-    return Assessment(low_rank, StoredSparse(scipy.sparse.csr_array(sparse)), squared, objective, certificate)
+    on_host = data.device is None
+    part: SparsePart = StoredSparse(scipy.sparse.csr_array(sparse)) if on_host else OnDevice(sparse)
+    return Assessment(low_rank, part, squared, objective, certificate)
 
 
 def loose_certificate(
@@ -132,7 +194,7 @@ def solution_at_zero(data: Any, problem: Problem) -> Any:
         zero = LowRank.zeros(data.shape, data.dtype)
         return MeasuredSolution(zero, np.zeros(data.shape, data.dtype), np.zeros_like(data.b))
     zero = LowRank.zeros(data.shape, data.dtype)
-    threshold = problem.threshold_at_zero
+    threshold = problem.threshold_beside(lambda radius: inf, lambda radius: 0.0)
     return Solution(zero, threshold, clip=threshold or inf)
 
 

@@ -72,6 +72,7 @@ class Run:
     checkpoint: Checkpoint | None
     given: Any = None
     state: Any = None
+    method: str = ""
     last: Any = None
     """The pair with which the loop ended. The state is dropped then, so that the proof has its memory."""
 
@@ -119,6 +120,7 @@ class Run:
 
     def start(self) -> None:
         """Set the state: from the checkpoint, else at the given start, else the solver's own."""
+        self.method = self.solver.name
         if self.checkpoint is not None and self.checkpoint.saved is not None:
             self.state, snapshot = self.checkpoint.restore(
                 self.checkpoint.saved, self.problem, self.data, self.solver, self.rng
@@ -135,6 +137,7 @@ class Run:
         with self.blamed():
             self.state = self.solver.step(self.problem, self.data, self.state)
             report = self.solver.report(self.problem, self.state)
+            self.method = self.solver.method_name(self.state)
         return report, self.progress.record(report, self.data.passes, self.data.bytes_read)
 
     def try_to_prove(self, report: Report, record: Record) -> Decomposition | None:
@@ -184,7 +187,7 @@ class Run:
         return Decomposition(
             low_rank=assessment.low_rank,
             sparse=assessment.sparse,
-            objective=objective,
+            objective=objective + assessment.far,
             gap=gap,
             relative_gap=relative_gap,
             gap_is_proved=certificate.proved,
@@ -192,7 +195,7 @@ class Run:
             iterations=len(progress.history),
             passes=self.data.passes,
             seconds=progress.seconds,
-            method=self.solver.name,
+            method=self.method,
             problem=self.problem,
             history=self._history(assessment, gap, relative_gap),
             residual=assessment.misfit_squared**0.5,

@@ -18,12 +18,10 @@ import numpy as np
 
 from rankwolf.data import Data, Source
 from rankwolf.data.measurements import Measurements
-from rankwolf.files.archive import Archive
+from rankwolf.files.npz import Archive
 from rankwolf.ground.arrays import Array
 
 BLOCK_BYTES = 16 * 2**20
-# NumPy's letters for the types that arrays of a state may have.
-STATE_KINDS = "biufc"
 # How many times m·n·largest² of the data a number of a state may be. A larger one was not written by a run, and its
 # powers would overflow.
 BEYOND = 1e60
@@ -143,7 +141,7 @@ class Unpacker:
 
     def _array(self, name: str) -> Array:
         if name not in self._arrays:
-            self._arrays[name] = self._in_scale(name, self._archive.array(name, kinds=STATE_KINDS))
+            self._arrays[name] = self._in_scale(name, self._archive.array(name))
         array: Array = self._arrays[name]
         return array
 
@@ -151,7 +149,7 @@ class Unpacker:
         """The array, if a run over this data could have written it: of a possible type, no number too large."""
         # Only of measurements can a state be complex: entries are real.
         strange = self._data.kind != Measurements.kind and array.dtype.kind == "c"
-        if strange or array.dtype == np.float16:
+        if strange:
             raise ValueError(f"{name} has numbers of the type {array.dtype}")
         if array.size and array.dtype.kind in "fc" and not float(np.max(np.abs(array))) <= self._largest:
             raise ValueError(f"{name} has numbers that are out of scale")
@@ -161,7 +159,7 @@ class Unpacker:
         """A row-aligned array, read block by block where the data keeps such arrays in this process."""
         if name in self._arrays:
             return self._arrays[name]
-        with self._archive.opened(name, copied=False) as (member, header):  # its rows may go into a file
+        with self._archive.opened(name) as (member, header):
             (count, width), columns_first, dtype = header
             if count != self._data.shape[0] or dtype.kind not in "fc":
                 raise ValueError(

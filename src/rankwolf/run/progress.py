@@ -31,7 +31,7 @@ class Stopping:
     """When a run ends, after ``max_iter`` iterations at the latest.
 
     ``kind`` is ``"gap"`` (the relative gap is proved to be at most ``tol``), ``"paper"`` (the objective changed by at
-    most ``tol``, relatively, in five iterations in a row) or ``"path"`` (the weights have come down to their values).
+    most ``tol``, relatively, in five iterations in a row) or ``"prediction"`` (after ``max_iter`` iterations).
     The limit on time is a :class:`rankwolf.ground.deadline.Deadline`.
     """
 
@@ -57,7 +57,6 @@ class Progress:
         self._start, self._promised, self._proved = start, 0.0, 0.0
         self._quiet_rows = self._stalled_rows = 0
         self._best_objective, self._best_gap = inf, inf
-        self._settled = False
         self.next_proof = 0
 
     @property
@@ -112,11 +111,11 @@ class Progress:
             surrogate_gap=report.surrogate_gap,
             seconds=self.seconds,
             bytes_read=bytes_read,
+            stage=report.stage,
         )
         last = self.history[-1].objective if self.history else self._start
         quiet = report.settled and abs(record.objective - last) <= self.stopping.tol * last
         self._quiet_rows = self._quiet_rows + 1 if quiet else 0
-        self._settled = report.settled
         # A gap that is smaller by a tenth is progress: less may be rounding, and even the slowest method gains as much
         # within STALL_ROWS rows.
         closer = gap < 0.9 * self._best_gap
@@ -163,8 +162,6 @@ class Progress:
             return Status.GAP_REACHED
         if stopping.kind == "paper" and self._quiet_rows >= PAPER_ROWS:
             return Status.PAPER_RULE
-        if stopping.kind == "path" and self._settled:
-            return Status.PATH_ENDED
         return self.limit(record)
 
     def limit(self, record: Record) -> Status | None:
@@ -176,6 +173,8 @@ class Progress:
             patience = STALL_ROWS // 20
         if self._stalled_rows >= patience:
             return Status.NO_PROGRESS
+        if self.stopping.kind == "prediction" and record.iteration >= self.stopping.max_iter:
+            return Status.PREDICTED
         return Status.ITERATION_LIMIT if record.iteration >= self.stopping.max_iter else None
 
 

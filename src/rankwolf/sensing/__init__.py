@@ -4,6 +4,7 @@ An operator knows its shape, its norm where that is known, and how to apply itse
 measurements: those are ``rankwolf.data.measurements.Measurements``.
 """
 
+from rankwolf.sensing.adapters import Shaped
 from rankwolf.sensing.base import Products, Sensing
 from rankwolf.sensing.coded_aperture import CodedAperture
 from rankwolf.sensing.combined import Blocks, Composition, Stack
@@ -11,7 +12,8 @@ from rankwolf.sensing.cosines import PartialDCT
 from rankwolf.sensing.entries import Entries
 from rankwolf.sensing.fourier import PartialFourier, Sense
 from rankwolf.sensing.gaussian import Gaussian
-from rankwolf.sensing.linear import FunctionSensing, LinearSensing, as_sensing, sensing_matrices
+from rankwolf.sensing.images import GridFourier
+from rankwolf.sensing.linear import LinearSensing, as_sensing, sensing_matrices
 from rankwolf.sensing.noncartesian import NonCartesian
 from rankwolf.sensing.orthonormal import Orthonormal, orthonormalize
 from rankwolf.sensing.temporal import Temporal
@@ -22,8 +24,8 @@ __all__ = [
     "CodedAperture",
     "Composition",
     "Entries",
-    "FunctionSensing",
     "Gaussian",
+    "GridFourier",
     "LinearSensing",
     "NonCartesian",
     "Orthonormal",
@@ -32,6 +34,7 @@ __all__ = [
     "Products",
     "Sense",
     "Sensing",
+    "Shaped",
     "Stack",
     "Temporal",
     "Weighting",

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from rankwolf.ground.arrays import Array
-from rankwolf.ground.complaints import bad, check_choice, check_whole
+from rankwolf.ground.complaints import as_numbers, bad, check_choice, check_whole
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class AxisOrder:
 
     def mask(self, kept: Any, frames: Any) -> Array:
         """The user's mask as (frames, height, width), zero frequency first."""
-        given = np.asarray(kept)
+        given = as_numbers("kept", kept, self.where)
         if given.dtype != np.bool_ or given.ndim not in (2, 3) or not given.any():
             raise bad(
                 "kept",
@@ -85,7 +85,7 @@ class AxisOrder:
 
     def maps(self, maps: Any, frame_shape: tuple[int, int]) -> Array:
         """The user's coil maps as (coils, height, width)."""
-        given = np.asarray(maps)
+        given = as_numbers("maps", maps, self.where)
         order = "(coils, height, width)" if self.time == "first" else "(height, width, coils)"
         if given.dtype.kind not in "biufc" or given.ndim != 3 or not np.all(np.isfinite(given)):
             raise bad("maps", f"finite numbers of shape {order}", f"shape {given.shape}", self.where)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankwolf.ground.arrays import Array
+from rankwolf.ground.arrays import Array, is_complex, namespace
+from rankwolf.ground.complaints import bad
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,16 +44,39 @@ class Products:
     transposed_times: Callable[[Array], Array]
 
 
+def _of_its_shape(method: Any, name: str) -> Any:
+    @wraps(method)
+    def checked(self: Sensing, array: Array) -> Array:
+        wanted: tuple[int, ...] = self.shape if name == "apply" else (self.size,)
+        if tuple(array.shape) != wanted:
+            what = "matrix" if name == "apply" else "values"
+            raise bad(
+                what, f"of shape {wanted}", f"shape {tuple(array.shape)}", f"{type(self).__name__}.{name}"
+            )
+        result: Array = method(self, array)
+        return result
+
+    return checked
+
+
+def real_part(x: Any) -> Any:
+    """The real part of an array of any library, as one piece."""
+    if isinstance(x, np.ndarray):
+        return np.ascontiguousarray(x.real)
+    return namespace(x).real(x) if is_complex(x) else x
+
+
 class Sensing(ABC):
     """A: C^{m×n} → C^p. ``shape`` is (m, n), ``size`` is p, ``dtype`` that of the measurements.
 
     A subclass must have ``apply`` and ``adjoint``. The other methods work for every operator; one with structure may
-    replace them by faster ones or by sharper bounds. Two attributes speak about the matrices that are measured:
+    replace them by faster ones or by sharper bounds. Two attributes:
 
-    - ``complex_unknown``: they are complex by nature, such as images with a phase or Fourier coefficients in time.
-      ``recover`` then looks for complex L and S.
-    - ``sparsifies``: they are coefficients of a series in a basis in which its changes are sparse.
-      ``recover`` then stops at the end of the path by default (``stop="path"``).
+    - ``complex_unknown``: the matrices are complex by nature, such as images with a phase or Fourier coefficients in
+      time. ``recover`` then looks for complex L and S.
+    - ``sparsifies``: they are coefficients of a series in a basis in which its changes are sparse. ``recover`` then
+      ends at the pair that predicts best (``stop="prediction"``).
+    - ``takes_tensors``: ``apply`` and ``adjoint`` take tensors of torch or CuPy as well, and return tensors.
 
     An iteration of ``recover`` costs one ``apply`` and one ``adjoint``.
 
@@ -72,9 +97,17 @@ class Sensing(ABC):
 
     complex_unknown: bool = False
     sparsifies: bool = False
+    takes_tensors: bool = False
 
     def __init__(self, shape: tuple[int, int], size: int, dtype: Any = np.float64) -> None:
         self.shape, self.size, self.dtype = (int(shape[0]), int(shape[1])), int(size), np.dtype(dtype)
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        """Every operator checks the shape of what it is applied to, so that a wrong one is an error in our words."""
+        super().__init_subclass__(**settings)
+        for name in ("apply", "adjoint"):
+            if name in vars(cls):
+                setattr(cls, name, _of_its_shape(vars(cls)[name], name))
 
     @abstractmethod
     def apply(self, matrix: Array) -> Array:
@@ -86,7 +119,7 @@ class Sensing(ABC):
 
     def real_adjoint(self, values: Array) -> Array:
         """Re(A*y): the adjoint of A on real matrices, for the inner product Re⟨·, ·⟩ of measurements."""
-        return np.ascontiguousarray(self.adjoint(values).real)
+        return real_part(self.adjoint(values))  # type: ignore[no-any-return]
 
     def adjoint_on(self, values: Array, real: bool) -> Array:
         """A*y for A on complex matrices, or with ``real`` Re(A*y), for A on real ones."""
@@ -100,12 +133,29 @@ class Sensing(ABC):
         """Products with Re(A*y) at a cost of about p instead of mn; None where the operator has no such structure."""
         return None
 
+    def matrix(self) -> Array | None:
+        """A as a p × mn matrix that acts on ``X.ravel()``, where it is at hand; otherwise None."""
+        return None
+
+    def groups(self, real: bool) -> Array | None:
+        """A whole number for each measurement; those that share it say nearly the same. None where no two do.
+
+        All coils at one place of k-space, for instance. ``real``: for real matrices.
+        """
+        return None
+
     def as_vector(self, b: Array) -> Array:
         """The p measurements of ``b``, which may have a shape that the operator knows, such as all of k-space.
 
         Returns ``b`` itself where the operator knows no shape but that of a vector.
         """
         return b
+
+    def from_list(self, parts: list[Array]) -> Array:
+        """Measurements that came as a list, an array for each frame; here put together."""
+        if len({part.shape for part in parts}) == 1:
+            return self.as_vector(np.stack(parts))
+        return np.concatenate([part.ravel() for part in parts])
 
     @property
     def norm(self) -> float | None:

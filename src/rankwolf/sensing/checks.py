@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rankwolf.ground.arrays import Array, inner
+from rankwolf.ground.arrays import Array, inner, to_numpy
 from rankwolf.ground.complaints import RankwolfWarning, bad, check_scale_of
 from rankwolf.sensing.base import SCALE, Sensing
 
@@ -43,6 +43,9 @@ def check_linear(sensing: Sensing, where: str = "recover", real: bool = True) ->
     if sensing.dtype.kind == "c" or not real:
         y = y + 1j * rng.standard_normal(sensing.size)
     image, other, both = sensing.apply(x), sensing.apply(z), sensing.apply(x + factor * z)
+    if np.shape(image) != (sensing.size,):
+        got = f"shape {np.shape(image)}"
+        raise bad("sensing", f"an operator whose apply gives a vector of size={sensing.size}", got, where)
     single = image.dtype in (np.dtype(np.float32), np.dtype(np.complex64))
     tolerance = TOLERANCE["single" if single else "double"]
     if not np.all(np.isfinite(image)):
@@ -65,6 +68,9 @@ def check_linear(sensing: Sensing, where: str = "recover", real: bool = True) ->
         got = f"A(X + {c}Z) that differs from A(X) + {c}A(Z) by {distance / size:.2g} of their norm"
         raise bad("sensing", "linear", got, where, "Subtract A(0) from b if the function is affine.")
     returned = sensing.adjoint_on(y, real)
+    if np.shape(returned) != sensing.shape:
+        got = f"shape {np.shape(returned)}"
+        raise bad("sensing", f"an operator whose adjoint gives a matrix of shape {sensing.shape}", got, where)
     forward_product, back_product = inner(image, y), inner(x, returned)
     scale = max(
         float(np.linalg.norm(image) * np.linalg.norm(y)), float(np.linalg.norm(x) * np.linalg.norm(returned))
@@ -135,7 +141,7 @@ def unexplained_by_real(sensing: Sensing, b: Array) -> float:
 
     Exact for partial Fourier transforms, because A*A on real matrices has three different eigenvalues: 0, ½ and 1.
     """
-    residual, total = b.copy(), inner(b, b)
+    residual, total = b.astype(np.result_type(b.dtype, sensing.dtype)), inner(b, b)
     gradient = sensing.real_adjoint(residual)
     direction, squared = gradient.copy(), inner(gradient, gradient)
     for _ in range(REAL_STEPS):
@@ -181,8 +187,10 @@ def check_measurements(b: Any, sensing: Sensing, where: str = "recover") -> Arra
             where,
             "Leave a missing measurement out of b and out of the operator.",
         )
+    if isinstance(b, list | tuple) and len(b) and all(hasattr(part, "shape") for part in b):
+        b = sensing.from_list([to_numpy(part) for part in b])
     try:
-        values = np.asarray(b)
+        values = to_numpy(b)
     except ValueError as error:
         raise bad("b", "an array of numbers", f"{type(b).__name__} ({error})", where) from error
     if values.dtype.kind not in "biufc":

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rankwolf.ground.arrays import Array
-from rankwolf.ground.complaints import bad, check_whole
+from rankwolf.ground.complaints import as_numbers, bad, check_whole
 from rankwolf.sensing.base import Sensing
 
 
@@ -15,7 +15,8 @@ class CodedAperture(Sensing):
     """A camera that takes one picture for every B frames: the sum of the frames, each multiplied by its mask.
 
     ``masks`` are B real or boolean images, shape (B, height, width); every group of B frames passes through the same
-    ones. ``snapshots`` is the number of pictures. The matrix has B·snapshots rows, one for each frame, and height·width
+    ones. ``snapshots`` is the number of pictures. Masks that change from picture to picture have the shape (snapshots,
+    B, height, width). The matrix has B·snapshots rows, one for each frame, and height·width
     columns. b is an array of shape (snapshots, height, width), or the same as a vector.
 
     A frame's pixel enters one pixel of one picture, so that AA* = diag(Σ_t mask_t²). A product costs mn operations.
@@ -28,16 +29,28 @@ class CodedAperture(Sensing):
     """
 
     def __init__(self, masks: Any, snapshots: int = 1) -> None:
-        given = np.asarray(masks)
-        if given.ndim != 3 or given.dtype.kind not in "biuf" or not np.all(np.isfinite(given)):
+        given = as_numbers("masks", masks, "CodedAperture")
+        if given.ndim not in (3, 4) or given.dtype.kind not in "biuf" or not np.all(np.isfinite(given)):
             got = f"shape {given.shape}, dtype {given.dtype}"
-            raise bad("masks", "finite real numbers of shape (B, height, width)", got, "CodedAperture")
+            raise bad(
+                "masks",
+                "finite real numbers of shape (B, height, width) or (snapshots, B, height, width)",
+                got,
+                "CodedAperture",
+            )
         if not np.any(given):
             raise bad("masks", "open somewhere", "zeros alone", "CodedAperture")
         self.snapshots = check_whole("snapshots", snapshots, 1, "CodedAperture")
-        self.frame_shape = (given.shape[1], given.shape[2])
-        self._masks = given.reshape(given.shape[0], -1).astype(np.float64)
-        steps, pixels = self._masks.shape
+        if given.ndim == 4:
+            if snapshots not in (1, len(given)):
+                raise bad(
+                    "snapshots", f"{len(given)}, as many as masks has", repr(snapshots), "CodedAperture"
+                )
+            self.snapshots = len(given)
+        self.frame_shape = (given.shape[-2], given.shape[-1])
+        steps, pixels = given.shape[-3], given.shape[-2] * given.shape[-1]
+        # (1 or snapshots, B, pixels)
+        self._masks = given.reshape(-1, steps, pixels).astype(np.float64)
         super().__init__((steps * self.snapshots, pixels), self.snapshots * pixels)
 
     def as_vector(self, b: Array) -> Array:
@@ -54,8 +67,9 @@ class CodedAperture(Sensing):
 
     def apply(self, matrix: Array) -> Array:
         """The pictures, one after the other, as a vector."""
-        groups = matrix.reshape(self.snapshots, *self._masks.shape)
-        return np.asarray(np.einsum("sbp,bp->sp", groups, self._like(matrix))).ravel()
+        groups = matrix.reshape(self.snapshots, *self._masks.shape[1:])
+        masks = np.broadcast_to(self._like(matrix), groups.shape)
+        return np.asarray(np.einsum("sbp,sbp->sp", groups, masks)).ravel()
 
     def adjoint(self, values: Array) -> Array:
         """For every frame, the picture that it is part of times its mask."""
@@ -76,4 +90,5 @@ class CodedAperture(Sensing):
 
     def row_bound(self, real: bool) -> Array:
         """d = Σ_t mask_t² of every pixel of every picture: AA* = diag(d)."""
-        return np.tile(np.sum(self._masks**2, axis=0), self.snapshots)
+        squares = np.sum(self._masks**2, axis=1)
+        return np.broadcast_to(squares, (self.snapshots, squares.shape[1])).ravel()

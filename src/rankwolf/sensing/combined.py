@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from rankwolf.ground.arrays import Array
+from rankwolf.ground.arrays import Array, namespace
 from rankwolf.ground.complaints import bad
 from rankwolf.sensing.base import Products, Sensing
 
@@ -46,6 +46,7 @@ class Composition(Sensing):
         super().__init__(inner.shape, outer.size, np.result_type(outer.dtype, inner.dtype))
         self.outer, self.inner = outer, inner
         self.sparsifies = inner.sparsifies
+        self.takes_tensors = outer.takes_tensors and inner.takes_tensors
         self.complex_unknown = inner.complex_unknown or (outer.complex_unknown and inner.dtype.kind != "c")
 
     def apply(self, matrix: Array) -> Array:
@@ -54,11 +55,11 @@ class Composition(Sensing):
 
     def adjoint(self, values: Array) -> Array:
         """inner*(outer*(y))."""
-        return self.inner.adjoint(self.outer.adjoint(values).ravel())
+        return self.inner.adjoint(self.outer.adjoint(values).reshape(-1))
 
     def real_adjoint(self, values: Array) -> Array:
         """Re(inner*(outer*(y))), for which ``inner`` may know a way of its own."""
-        return self.inner.real_adjoint(self.outer.adjoint(values).ravel())
+        return self.inner.real_adjoint(self.outer.adjoint(values).reshape(-1))
 
     def apply_factors(self, left: Array, right: Array) -> Array:
         """outer[inner[left·rightᵀ]], with the structure of ``inner``."""
@@ -67,6 +68,10 @@ class Composition(Sensing):
     def adjoint_products(self, values: Array) -> Products | None:
         """Products with Re(inner*(outer*(y))), where ``inner`` has such; None otherwise."""
         return self.inner.adjoint_products(self.outer.adjoint(values).ravel())
+
+    def groups(self, real: bool) -> Array | None:
+        """Those of ``outer``."""
+        return self.outer.groups(real and self.inner.dtype.kind != "c")
 
     def as_vector(self, b: Array) -> Array:
         """The measurements as a vector; ``b`` has any shape that ``outer`` knows."""
@@ -121,27 +126,28 @@ class Stack(Sensing):
         super().__init__(shapes[0], int(ends[-1]), np.result_type(*(part.dtype for part in parts)))
         self.parts = parts
         self.complex_unknown = any(part.complex_unknown for part in parts)
+        self.takes_tensors = all(part.takes_tensors for part in parts)
         self._slices = _slices(ends)
 
     def apply(self, matrix: Array) -> Array:
         """The measurements of every part, one after the other."""
-        return np.concatenate([part.apply(matrix) for part in self.parts])
+        return joined([part.apply(matrix) for part in self.parts])
 
     def adjoint(self, values: Array) -> Array:
         """The sum of the parts' adjoints."""
         shares = [part.adjoint(values[where]) for part, where in zip(self.parts, self._slices, strict=True)]
-        return np.asarray(sum(shares[1:], start=shares[0]))
+        return sum(shares[1:], start=shares[0])
 
     def real_adjoint(self, values: Array) -> Array:
         """The sum of the parts' real adjoints."""
         shares = [
             part.real_adjoint(values[where]) for part, where in zip(self.parts, self._slices, strict=True)
         ]
-        return np.asarray(sum(shares[1:], start=shares[0]))
+        return sum(shares[1:], start=shares[0])
 
     def apply_factors(self, left: Array, right: Array) -> Array:
         """The measurements of left·rightᵀ by every part, through its own structure."""
-        return np.concatenate([part.apply_factors(left, right) for part in self.parts])
+        return joined([part.apply_factors(left, right) for part in self.parts])
 
     def adjoint_products(self, values: Array) -> Products | None:
         """Sums of the parts' products, where every part has them; else None."""
@@ -155,6 +161,10 @@ class Stack(Sensing):
             lambda block: np.asarray(sum(share.times(block) for share in known)),
             lambda block: np.asarray(sum(share.transposed_times(block) for share in known)),
         )
+
+    def groups(self, real: bool) -> Array | None:
+        """Those of the parts, one after the other."""
+        return _groups(self.parts, real)
 
     @property
     def norm(self) -> float | None:
@@ -192,28 +202,46 @@ class Blocks(Sensing):
         super().__init__((int(rows[-1]), widths[0]), int(ends[-1]), dtype)
         self.parts = parts
         self.complex_unknown = any(part.complex_unknown for part in parts)
+        self.takes_tensors = all(part.takes_tensors for part in parts)
         self._slices = _slices(ends)
         self._rows = _slices(rows)
 
     def apply(self, matrix: Array) -> Array:
         """The measurements of every group of rows, one group after the other."""
         pairs = zip(self.parts, self._rows, strict=True)
-        return np.concatenate([part.apply(matrix[rows]) for part, rows in pairs])
+        return joined([part.apply(matrix[rows]) for part, rows in pairs])
 
     def adjoint(self, values: Array) -> Array:
         """The adjoints of the parts, one below the other."""
         pairs = zip(self.parts, self._slices, strict=True)
-        return np.concatenate([part.adjoint(values[where]) for part, where in pairs])
+        return joined([part.adjoint(values[where]) for part, where in pairs])
 
     def real_adjoint(self, values: Array) -> Array:
         """The real adjoints of the parts, one below the other."""
         pairs = zip(self.parts, self._slices, strict=True)
-        return np.concatenate([part.real_adjoint(values[where]) for part, where in pairs])
+        return joined([part.real_adjoint(values[where]) for part, where in pairs])
 
     def apply_factors(self, left: Array, right: Array) -> Array:
         """The measurements of left·rightᵀ by every part, through its own structure."""
         pairs = zip(self.parts, self._rows, strict=True)
-        return np.concatenate([part.apply_factors(left[rows], right) for part, rows in pairs])
+        return joined([part.apply_factors(left[rows], right) for part, rows in pairs])
+
+    def as_vector(self, b: Array) -> Array:
+        """The measurements of the parts, one after the other, from an array with an axis for them."""
+        if b.ndim > 1 and len(b) == len(self.parts):
+            return self.from_list(list(b))
+        return b
+
+    def from_list(self, parts: list[Array]) -> Array:
+        """The measurements of each part, in a shape that it knows."""
+        if len(parts) != len(self.parts):
+            rule = f"a list of {len(self.parts)} arrays, one for each part of the operator"
+            raise bad("b", rule, f"{len(parts)} arrays", "recover")
+        return np.concatenate([part.as_vector(b) for part, b in zip(self.parts, parts, strict=True)])
+
+    def groups(self, real: bool) -> Array | None:
+        """Those of the parts, one after the other."""
+        return _groups(self.parts, real)
 
     @property
     def norm(self) -> float | None:
@@ -251,6 +279,24 @@ def _check_parts(parts: Sequence[Sensing], where: str) -> tuple[Sensing, ...]:
             "LinearSensing makes one of a matrix.",
         )
     return tuple(parts)
+
+
+def _groups(parts: tuple[Sensing, ...], real: bool) -> Array | None:
+    found = [part.groups(real) for part in parts]
+    if all(group is None for group in found):
+        return None
+    joined, first = [], 0
+    for part, group in zip(parts, found, strict=True):
+        numbers = np.arange(part.size) if group is None else group
+        joined.append(first + numbers)
+        first += int(numbers.max()) + 1
+    return np.concatenate(joined)
+
+
+def joined(parts: list[Array]) -> Array:
+    """Arrays of any library, one after the other."""
+    together: Array = namespace(parts[0]).concat(parts)
+    return together
 
 
 def _slices(ends: Array) -> list[slice]:

@@ -95,6 +95,10 @@ class PartialFourier(Sensing):
             lambda block: np.asarray(kept.transformed(transposed @ block, scipy.fft.ifft2).real),
         )
 
+    def groups(self, real: bool) -> Array | None:
+        """The two mirror images of a frequency, for real matrices."""
+        return self._kept.places(True) if real else None
+
     @property
     def semi_orthogonal(self) -> float:
         """c = 1: AA* = I."""
@@ -189,6 +193,10 @@ class Sense(Sensing):
         kept, maps = self._kept, self._maps_like(right)
         values = [kept.coefficients_of_factors(left, coil_map[:, None] * right) for coil_map in maps]
         return np.concatenate([kept.turned(share, forward=True) for share in values])
+
+    def groups(self, real: bool) -> Array:
+        """All coils at one place of k-space."""
+        return np.tile(self._kept.places(real), self.coils)
 
     @property
     def norm(self) -> float:

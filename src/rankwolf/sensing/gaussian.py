@@ -61,6 +61,10 @@ class Gaussian(Sensing):
             block *= self.deviation
             yield slice(start, stop), block
 
+    def matrix(self) -> Array:
+        """The p × mn matrix, generated unless it is ``stored``."""
+        return np.vstack([block for _, block in self._blocks()])
+
     def apply(self, matrix: Array) -> Array:
         """⟨A_k, X⟩ for every k."""
         flat = np.ravel(matrix)

@@ -44,10 +44,18 @@ class KeptFrequencies:
         self._mirrored = x > width // 2
         y = np.where(self._mirrored, -y % height, y)
         x = np.where(self._mirrored, width - x, x)
+        height_of = np.where((x == 0) | (2 * x == width), np.minimum(y, -y % height), y)
+        self._half_pairs = np.ravel_multi_index((t, height_of, x), (self.frames, *self._half_shape))
         self._half_places = np.ravel_multi_index((t, y, x), (self.frames, *self._half_shape))
         # irfft2 adds the mirror image of a frequency if that is not in the half itself: such a frequency gets ½.
         alone = (x == 0) | (2 * x == width)
         self._half_weights = np.where(alone, 1.0, 0.5)
+
+    def places(self, real: bool) -> Array:
+        """A number for each coefficient: that of its place; with ``real``, mirror images share theirs."""
+        if not real:
+            return np.arange(self.size)
+        return np.unique(self._half_pairs, return_inverse=True)[1]
 
     def coefficients(self, rows: Array, frames: slice, samples: slice) -> Array:
         """The kept coefficients of a piece, whose frames are ``rows``."""

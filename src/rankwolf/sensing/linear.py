@@ -1,8 +1,9 @@
-"""Operators from elsewhere: arrays, sparse matrices, lists of sensing matrices, LinearOperators, pairs of functions."""
+"""Operators from elsewhere: arrays, sparse matrices, lists of sensing matrices, LinearOperators, lists by frames."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ import scipy.sparse
 
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad, check_shape
+from rankwolf.sensing.adapters import Shaped, check_image_shape, recognised
 from rankwolf.sensing.base import Sensing
+from rankwolf.sensing.combined import Blocks
 
 
 class LinearSensing(Sensing):
@@ -66,61 +69,9 @@ class LinearSensing(Sensing):
         return np.asarray(product(vector))
 
 
-class FunctionSensing(Sensing):
-    """Two functions: ``forward`` makes p numbers, in any shape, of an m × n array; ``backward`` is its adjoint.
-
-    ``backward`` gets the p numbers as a vector and returns the mn entries in any shape. Arguments and results are
-    copied, so that a function may overwrite its argument or return the same array every time. A product costs one call.
-
-    >>> import numpy as np
-    >>> from rankwolf.sensing import FunctionSensing
-    >>> A = FunctionSensing(lambda X: X.sum(axis=0), lambda y: np.tile(y, (2, 1)), (2, 3))
-    >>> A.apply(np.ones((2, 3))), A.size
-    (array([2., 2., 2.]), 3)
-    """
-
-    def __init__(self, forward: Callable[[Array], Any], backward: Callable[[Array], Any], shape: Any) -> None:
-        shape = check_shape(shape, "recover")
-        first = np.ravel(np.asarray(forward(np.zeros(shape))))
-        if first.dtype.kind not in "biufc":
-            raise bad(
-                "sensing",
-                "a pair (forward, adjoint) whose first function gives numbers",
-                f"dtype {first.dtype}",
-                "recover",
-            )
-        super().__init__(shape, first.size, np.result_type(first.dtype, np.float64))
-        self._forward, self._backward = forward, backward
-
-    def apply(self, matrix: Array) -> Array:
-        """What ``forward`` returns, as a vector."""
-        values = np.array(self._forward(matrix.copy())).ravel()
-        if values.size != self.size:
-            raise bad(
-                "sensing",
-                f"a function with {self.size} values for every matrix",
-                f"{values.size} values",
-                "recover",
-            )
-        return values
-
-    def adjoint(self, values: Array) -> Array:
-        """What ``backward`` returns, as an m × n matrix."""
-        matrix = np.array(self._backward(values.copy()))
-        if matrix.size != self.shape[0] * self.shape[1]:
-            raise bad(
-                "sensing",
-                f"a pair (forward, adjoint) whose second function gives a {self.shape[0]} × "
-                f"{self.shape[1]} matrix",
-                f"an array of shape {matrix.shape}",
-                "recover",
-            )
-        return matrix.reshape(self.shape)
-
-
 _KINDS = (
-    "a rankwolf.sensing operator, a list of sensing matrices, a pair (forward, adjoint) of functions, or anything that "
-    "scipy.sparse.linalg.aslinearoperator takes"
+    "an operator of rankwolf.sensing, SigPy, PyLops or mri-nufft, a list of sensing matrices or of an operator for "
+    "each frame, a pair (forward, adjoint) of functions, or anything that scipy.sparse.linalg.aslinearoperator takes"
 )
 
 
@@ -152,10 +103,11 @@ def sensing_matrices(matrices: Any) -> LinearSensing:
     return LinearSensing(stacked.astype(np.result_type(stacked.dtype, np.float64), copy=False), (m, n))
 
 
-def as_sensing(sensing: Any, shape: Any = None) -> Sensing:
-    """The operator that :func:`rankwolf.recover` makes of its second argument; ``shape`` is that of the matrix.
+def as_sensing(sensing: Any, shape: Any = None, b: Any = None) -> Sensing:
+    """The operator that :func:`rankwolf.recover` makes of its second argument; ``shape`` is (frames, …image).
 
-    ``shape`` may be left out for operators of :mod:`rankwolf.sensing` and lists of sensing matrices, which know it.
+    ``shape`` may be left out for operators that know it: those of :mod:`rankwolf.sensing`, of SigPy and PyLops, lists
+    of sensing matrices, and lists with an operator for each frame. Functions get tensors where ``b`` is one.
     Cost: none for an operator, which is returned as it is; a list of sensing matrices is copied into one array.
 
     >>> import numpy as np
@@ -163,27 +115,67 @@ def as_sensing(sensing: Any, shape: Any = None) -> Sensing:
     >>> as_sensing(np.ones((1, 6)), (2, 3))
     LinearSensing(1 real measurements of 2 × 3)
     """
-    wanted = None if shape is None else check_shape(shape, "recover")
+    wanted = None if shape is None else check_image_shape(shape)
+    known: Sensing | None = None
     if isinstance(sensing, Sensing):
-        found = sensing
+        known = sensing
+    elif (
+        isinstance(sensing, list)
+        and sensing
+        and not hasattr(sensing[0], "__array__")
+        and _is_operator(sensing[0])
+    ):
+        frame = None if wanted is None else (1, *wanted[1:])
+        known = Blocks([_frame(part, frame, b) for part in sensing])
     elif isinstance(sensing, list) or (isinstance(sensing, np.ndarray) and sensing.ndim == 3):
-        found = sensing_matrices(sensing)
-    elif isinstance(sensing, tuple):
-        if len(sensing) != 2 or not all(map(callable, sensing)):
-            raise bad("sensing", _KINDS, f"a tuple of {len(sensing)}", "recover")
-        found = FunctionSensing(*sensing, shape=_needed(wanted))
-    else:
-        found = LinearSensing(sensing, _needed(wanted))
-    if wanted is not None and found.shape != wanted:
+        known = sensing_matrices(sensing)
+    elif isinstance(sensing, tuple) and (len(sensing) != 2 or not all(map(callable, sensing))):
+        raise bad("sensing", _KINDS, f"a tuple of {len(sensing)}", "recover")
+    elif not (isinstance(sensing, np.ndarray) or scipy.sparse.issparse(sensing)):
+        known = recognised(sensing, wanted, b)
+    if known is None:
+        return LinearSensing(sensing, matrix_shape(_needed(wanted)))
+    if wanted is not None and known.shape != matrix_shape(wanted):
         raise bad(
-            "shape", f"that of the matrices which sensing measures, {found.shape}", str(wanted), "recover"
+            "shape", f"that of the matrices which sensing measures, {known.shape}", str(wanted), "recover"
         )
-    return found
+    return known
 
 
-def _needed(shape: tuple[int, int] | None) -> tuple[int, int]:
+def _is_operator(part: Any) -> bool:
+    return isinstance(part, Sensing) or callable(part) or hasattr(part, "op") or hasattr(part, "rmatvec")
+
+
+def _frame(part: Any, shape: tuple[int, ...] | None, b: Any) -> Sensing:
+    """The operator of one frame, on an image without an axis for frames."""
+    if isinstance(part, Sensing):
+        return part
+    if hasattr(part, "ishape") and hasattr(part, "oshape"):
+        image, adjoint = tuple(part.ishape), part.H
+        return Shaped(
+            lambda x: part(x.reshape(image)),
+            lambda y: adjoint(y),
+            (1, *image),
+            tuple(part.oshape),
+            np.complex128,
+            dtypes=(np.complex128, np.complex128),
+            complex_unknown=True,
+        )
+    if hasattr(part, "dims") and hasattr(part, "rmatvec"):
+        return as_sensing(part, (1, *part.dims), b)
+    return as_sensing(part, shape, b)
+
+
+def matrix_shape(shape: tuple[int, ...]) -> tuple[int, int]:
+    """(frames, pixels) of (frames, …image)."""
+    return shape[0], prod(shape[1:])
+
+
+def _needed(shape: tuple[int, ...] | None) -> tuple[int, ...]:
     if shape is None:
-        raise bad("shape", "given, as (m, n), for an operator that does not know it", "None", "recover")
+        raise bad(
+            "shape", "given, as (frames, …image), for an operator that does not know it", "None", "recover"
+        )
     return shape
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rankwolf.ground.arrays import Array
-from rankwolf.ground.complaints import bad, check_whole
+from rankwolf.ground.complaints import as_numbers, bad, check_whole
 
 
 def random_mask(size: int, shape: tuple[int, ...], seed: int) -> Array:
@@ -23,7 +23,7 @@ def random_mask(size: int, shape: tuple[int, ...], seed: int) -> Array:
 
 def check_mask(name: str, mask: Any, ndim: int, where: str) -> Array:
     """``mask`` as a boolean array of ``ndim`` dimensions with at least one True; an error otherwise."""
-    kept = np.asarray(mask)
+    kept = as_numbers(name, mask, where)
     if kept.ndim != ndim or kept.dtype != np.bool_ or not kept.any():
         raise bad(
             name,

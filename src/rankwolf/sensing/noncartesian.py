@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 
 from rankwolf.ground.arrays import Array
-from rankwolf.ground.complaints import bad, check_choice, check_number, check_shape
+from rankwolf.ground.complaints import as_numbers, bad, check_choice, check_number, check_shape
 from rankwolf.ground.extras import needed
 from rankwolf.sensing.axes import AxisOrder
 from rankwolf.sensing.base import Sensing
@@ -32,8 +32,7 @@ class NonCartesian(Sensing):
     it is a vector, frame after frame, with ``maps`` all frames of the first coil, then of the second, …
 
     ``accuracy`` is the relative accuracy of a transform, and about that of ⟨A[X], y⟩ = ⟨X, A*y⟩. ‖A‖ is not known;
-    ``recover`` estimates it. For a density compensation w, take ``Weighting(np.sqrt(w).reshape(1, -1)) @ A``
-    and multiply b by √w.
+    ``recover`` estimates it. A density compensation is not needed.
 
     Cost of a product: one non-uniform FFT for each frame and coil, O(pixels·log pixels + positions·log²(1/accuracy)).
 
@@ -59,7 +58,7 @@ class NonCartesian(Sensing):
                 where,
             )
         self.frame_shape = check_shape(frame_shape, where)
-        self._samples_shape = np.shape(points)[1:-1]
+        self._samples_shape = np.asarray(points).shape[1:-1]
         height, width = self.frame_shape
         self._maps = np.ones((1, height, width), np.complex128)
         self._has_maps = self.complex_unknown = maps is not None
@@ -91,6 +90,10 @@ class NonCartesian(Sensing):
             raise bad("b", f"a vector or k-space of shape {wanted}", f"shape {b.shape}", "recover")
         return np.moveaxis(b.reshape(self.frames, self.coils, -1), 1, 0).ravel()
 
+    def groups(self, real: bool) -> Array:
+        """All coils at one place of k-space."""
+        return np.tile(np.arange(self.size // self.coils), self.coils)
+
     def apply(self, matrix: Array) -> Array:
         """The Fourier sums: all frames of the first coil, then of the second, …"""
         values = np.empty((self.coils, self.frames, self._points.shape[1]), np.complex128)
@@ -119,7 +122,7 @@ class NonCartesian(Sensing):
 
 def _checked_points(points: Any, where: str) -> Array:
     """k-space positions as an array of shape (frames, samples, 2); an error unless they are finite numbers."""
-    given = np.asarray(points)
+    given = as_numbers("points", points, where)
     if given.ndim < 3 or given.shape[-1] != 2 or given.dtype.kind not in "iuf" or not given.size:
         raise bad(
             "points",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from rankwolf.ground.arrays import Array
+from rankwolf.ground.arrays import Array, like, namespace
 from rankwolf.ground.complaints import check_choice, check_shape
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.sensing.base import Sensing
@@ -31,6 +31,8 @@ class Temporal(Sensing):
     of each column.
     """
 
+    takes_tensors = True
+
     def __init__(self, kind: str, shape: Any, *, inverted: bool = False) -> None:
         self.kind = check_choice("kind", kind, ("fourier", "cosine"), "Temporal")
         m, n = check_shape(shape, "Temporal")
@@ -44,16 +46,22 @@ class Temporal(Sensing):
         """T* = T⁻¹, from coefficients to the series."""
         return Temporal(self.kind, self.shape, inverted=not self._inverted)
 
-    def _transform(self, matrix: Array, back: bool) -> Array:
+    def _transform(self, matrix: Any, back: bool) -> Any:
+        if not isinstance(matrix, np.ndarray):
+            xp = namespace(matrix)
+            if self.kind == "fourier":
+                return (xp.fft.ifft if back else xp.fft.fft)(matrix, axis=0, norm="ortho")
+            basis = like(scipy.fft.dct(np.eye(self.shape[0]), axis=0, norm="ortho"), matrix)
+            return (basis.T if back else basis) @ matrix
         if self.kind == "fourier":
             return np.asarray((scipy.fft.ifft if back else scipy.fft.fft)(matrix, axis=0, norm="ortho"))
         return np.asarray((scipy.fft.idct if back else scipy.fft.dct)(matrix, axis=0, norm="ortho"))
 
-    def apply(self, matrix: Array) -> Array:
+    def apply(self, matrix: Any) -> Any:
         """The coefficients of every column, mn numbers; for an inverse, the series of these coefficients."""
-        return self._transform(matrix, back=self._inverted).ravel()
+        return self._transform(matrix, back=self._inverted).reshape(-1)
 
-    def adjoint(self, values: Array) -> Array:
+    def adjoint(self, values: Any) -> Any:
         """The inverse transform, which is the adjoint of a unitary one."""
         return self._transform(values.reshape(self.shape), back=not self._inverted)
 
@@ -62,7 +70,7 @@ class Temporal(Sensing):
         if isinstance(part, LowRank):
             u = self._transform(part.u * part.s, back=True)
             return np.asarray(u @ part.vt)
-        return self._transform(np.asarray(part), back=True)
+        return np.asarray(self._transform(np.asarray(part), back=True))
 
     @property
     def semi_orthogonal(self) -> float:

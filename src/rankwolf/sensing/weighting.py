@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rankwolf.ground.arrays import Array
-from rankwolf.ground.complaints import bad, check_shape
+from rankwolf.ground.complaints import as_numbers, bad, check_shape
 from rankwolf.sensing.base import Sensing
 
 
@@ -24,7 +24,7 @@ class Weighting(Sensing):
     """
 
     def __init__(self, weights: Any, shape: Any = None) -> None:
-        given = np.asarray(weights)
+        given = as_numbers("weights", weights, "Weighting")
         if given.dtype.kind not in "biufc" or not np.all(np.isfinite(given)):
             raise bad("weights", "an array of finite numbers", f"dtype {given.dtype}", "Weighting")
         wanted = check_shape(given.shape if shape is None else shape, "Weighting")

@@ -12,40 +12,46 @@ from __future__ import annotations
 from typing import Any
 
 from rankwolf.solvers.alternating import Alternating
+from rankwolf.solvers.auto import Auto
 from rankwolf.solvers.base import Report, Solution, Solver
 from rankwolf.solvers.frank_wolfe import FrankWolfe
 from rankwolf.solvers.fw_p import FrankWolfeProjection
 from rankwolf.solvers.fw_t import FrankWolfeThresholding
 from rankwolf.solvers.hybrid import Hybrid
-from rankwolf.solvers.primal_dual import PrimalDual
+from rankwolf.solvers.path import Path
 from rankwolf.solvers.proximal_gradient import Fista, Ista
+from rankwolf.solvers.splitting import Splitting
 
 # Solvers by name. method="auto" takes the first one here that solves the form of the problem on the kind of data.
 SOLVERS: dict[str, type[Solver[Any, Any]]] = {
     solver.name: solver
     for solver in (
+        Auto,
+        Alternating,
+        Splitting,
         Hybrid,
-        PrimalDual,
+        Path,
         Fista,
         Ista,
         FrankWolfeThresholding,
         FrankWolfeProjection,
         FrankWolfe,
-        Alternating,
     )
 }
 
 __all__ = [
     "SOLVERS",
     "Alternating",
+    "Auto",
     "Fista",
     "FrankWolfe",
     "FrankWolfeProjection",
     "FrankWolfeThresholding",
     "Hybrid",
     "Ista",
-    "PrimalDual",
+    "Path",
     "Report",
     "Solution",
     "Solver",
+    "Splitting",
 ]

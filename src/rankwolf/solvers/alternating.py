@@ -23,8 +23,8 @@ from rankwolf.ground.arrays import Array
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.oracles.nuclear import orthonormal_against
 from rankwolf.passes import CLIPPED_VALUES, ClippedSums, Deflation, clip_tile, with_entries
-from rankwolf.problem import Certificate, Penalized
-from rankwolf.solvers.base import MADE_AGAIN, Report, Solution, Solver, Start
+from rankwolf.problem import Penalized
+from rankwolf.solvers.base import MADE_AGAIN, Certificate, Report, Solution, Solver, Start
 
 # The least number of probes.
 PROBES = 8

@@ -8,12 +8,12 @@ from math import inf, nan
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
-import scipy.sparse
 
+from rankwolf.data import Source
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.passes import Deflation
-from rankwolf.problem import Certificate, Problem
+from rankwolf.problem import Problem
 
 # Marks a field of a state that a checkpoint leaves out because it can be made again: field(metadata=MADE_AGAIN).
 MADE_AGAIN = {"saved": False}
@@ -27,7 +27,8 @@ class Report:
     estimated, by a Ritz value: before a run stops on the gap, the loop proves a bound. ``expected_bound`` is the bound
     that the solver expects of that proof; it says when a proof is worth trying. ``settled`` is False while a solver is
     still on its way from easier problems to this one, so that a small change of the objective means nothing.
-    ``improves`` says that there is progress which neither the objective nor the bound shows. A report costs nothing.
+    ``improves`` says that there is progress which neither the objective nor the bound shows. ``stage`` counts the
+    solvers that a run has changed to. A report costs nothing.
 
     >>> from rankwolf.solvers import Report
     >>> Report(objective=2.0, lower_bound=1.5, rank=3, nonzeros=10).settled
@@ -44,6 +45,7 @@ class Report:
     expected_bound: float = -inf
     settled: bool = True
     improves: bool = False
+    stage: int = 0
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ class Solution:
 
     With ``shrinks=False``, S is M − L itself where that exceeds the threshold. For the certificate: ``clip`` is the
     level at which P_Ω(M − L) is clipped (``threshold`` where it is None), ``dual`` the L at which the dual point is
-    made (``low_rank`` where it is None), and ``deflation`` a hint.
+    made (``low_rank`` where it is None), and ``deflation`` a hint. ``explicit``: the dual point itself, with
+    the data term (:class:`rankwolf.solvers.splitting.Explicit`).
 
     Memory: (m + n)·r numbers.
 
@@ -64,11 +67,28 @@ class Solution:
 
     low_rank: LowRank
     threshold: float
-    sparse: scipy.sparse.csr_array | None = None
+    sparse: Any = None
     deflation: Deflation | None = None
     clip: float | None = None
     dual: LowRank | None = None
     shrinks: bool = True
+    explicit: Any = None
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A lower bound on the optimal value from a dual point Y, whose ‖Y‖₂ is at most ``norm``.
+
+    ``proved``: ‖Y‖₂ was bounded by proof, not only by a converged Ritz pair. ``witness``: the leading right singular
+    vectors of Y, which tell a solver why the bound is low. ``likely_bound``: what a finished proof would give; where
+    a proof was given up, ``lower_bound`` may be far below.
+    """
+
+    lower_bound: float
+    proved: bool
+    witness: Array | None
+    likely_bound: float
+    norm: float = inf
 
 
 @dataclass(frozen=True)
@@ -98,6 +118,14 @@ class Start:
         return Start(self.right, self.lambda_L)
 
 
+def group_axis(problem: Problem, data: Any) -> int | None:
+    """The axis along which norms of S are taken, as the solver sees the matrix; None where S is sparse by entries."""
+    if problem.sparse == "entries":
+        return None
+    turned = isinstance(data, Source) and data.transposed
+    return int((problem.sparse == "rows") != turned)
+
+
 P = TypeVar("P", bound=Problem)
 State = TypeVar("State")
 Settings = TypeVar("Settings")
@@ -108,9 +136,9 @@ class Solver(ABC, Generic[P, State]):
 
     ``takes`` names the kinds of data that it runs on (the ``kind`` of a source), ``solves`` the forms of the problem.
     ``states`` are the classes that a state is made of, for checkpoints; without any there are no checkpoints.
-    ``takes_start``: a run may begin at a given point (:meth:`init_at`). ``has_path``: a run may end where its weights
-    have come down, ``recover(stop="path")``. ``limits_memory``: on measurements, its arrays go to files where
-    ``max_memory`` asks for that. Cost: each subclass says what a step costs in passes, operations and memory.
+    ``takes_start``: a run may begin at a given point (:meth:`init_at`). ``any_data_term``: takes
+    ``limits``, and an S that is sparse by rows or columns. Cost: each subclass says what a step
+    costs in passes, operations and memory.
 
     >>> from rankwolf.solvers import SOLVERS
     >>> SOLVERS["fw-t"].takes
@@ -122,8 +150,11 @@ class Solver(ABC, Generic[P, State]):
     takes: ClassVar[tuple[str, ...]] = ("entries",)
     states: ClassVar[tuple[type, ...]] = ()
     takes_start: ClassVar[bool] = False
-    has_path: ClassVar[bool] = False
-    limits_memory: ClassVar[bool] = False
+    any_data_term: ClassVar[bool] = False
+
+    def method_name(self, state: State) -> str:
+        """What a result says of how it was found."""
+        return self.name
 
     @abstractmethod
     def init(self, problem: P, data: Any, rng: np.random.Generator) -> State:

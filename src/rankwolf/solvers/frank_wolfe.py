@@ -8,13 +8,13 @@ import numpy as np
 
 from rankwolf.data import Data
 from rankwolf.ground.complaints import check_choice
-from rankwolf.problem import WithOracles
+from rankwolf.problem import SmoothProblem
 from rankwolf.solvers.base import Report, Solver
 from rankwolf.solvers.iterates import ATOMIC, ATOMIC_STATES
 from rankwolf.solvers.iterates.base import AtomicPair, Oracle
 
 
-class FrankWolfe(Solver[WithOracles, AtomicPair[Any, Any]]):
+class FrankWolfe(Solver[SmoothProblem, AtomicPair[Any, Any]]):
     """Frank-Wolfe on both parts, S growing by one entry at a time: simple, and slow where S is not tiny.
 
     ``step``: ``"open-loop"`` is 2/(k + 2); ``"line-search"`` minimises exactly along the segment. Cost of an iteration
@@ -30,7 +30,7 @@ class FrankWolfe(Solver[WithOracles, AtomicPair[Any, Any]]):
     """
 
     name = "fw"
-    solves = (WithOracles,)
+    solves = (SmoothProblem,)
     takes = ("entries", "measurements")
     states = ATOMIC_STATES
 
@@ -43,11 +43,11 @@ class FrankWolfe(Solver[WithOracles, AtomicPair[Any, Any]]):
         self.step_rule = check_choice("step", step, ("open-loop", "line-search"), "FrankWolfe")
         self.oracle_tol, self.oracle_products = oracle_tol, oracle_products
 
-    def init(self, problem: WithOracles, data: Data, rng: np.random.Generator) -> AtomicPair[Any, Any]:
+    def init(self, problem: SmoothProblem, data: Data, rng: np.random.Generator) -> AtomicPair[Any, Any]:
         """Line 1: L⁰ = S⁰ = 0, with t_L = t_S = 0."""
         return ATOMIC[data.kind].start(data, rng)
 
-    def step(self, problem: WithOracles, data: Data, state: AtomicPair[Any, Any]) -> AtomicPair[Any, Any]:
+    def step(self, problem: SmoothProblem, data: Data, state: AtomicPair[Any, Any]) -> AtomicPair[Any, Any]:
         """Lines 3 to 7 of Algorithm 3, lines 3 to 17 of Algorithm 5 with the bounds of equation (4.8)."""
         oracle = Oracle(self.oracle_tol, self.oracle_products)
         vertex = state.find_vertex(problem, data, 0.5 * data.summary.norm**2, oracle)
@@ -57,10 +57,10 @@ class FrankWolfe(Solver[WithOracles, AtomicPair[Any, Any]]):
         state.move(data, vertex, gamma)
         return state
 
-    def report(self, problem: WithOracles, state: AtomicPair[Any, Any]) -> Report:
+    def report(self, problem: SmoothProblem, state: AtomicPair[Any, Any]) -> Report:
         """The objective, with t_L and t_S in place of the norms; the bounds are those of the iterate before."""
         return state.report(problem)
 
-    def solution(self, problem: WithOracles, data: Data, state: AtomicPair[Any, Any]) -> Any:
+    def solution(self, problem: SmoothProblem, data: Data, state: AtomicPair[Any, Any]) -> Any:
         """L from its atoms; S from its entries."""
         return state.solution(problem, data)

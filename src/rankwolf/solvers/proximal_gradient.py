@@ -9,7 +9,7 @@ import numpy as np
 
 from rankwolf.data import Data
 from rankwolf.ground.momentum import Momentum
-from rankwolf.problem import WithOracles
+from rankwolf.problem import SmoothProblem
 from rankwolf.solvers.base import Report, Solver
 from rankwolf.solvers.iterates import PROXIMAL, PROXIMAL_STATES
 from rankwolf.solvers.iterates.proximal import ProximalPair
@@ -17,7 +17,7 @@ from rankwolf.solvers.iterates.proximal import ProximalPair
 State = ProximalPair[Any]
 
 
-class ProximalGradient(Solver[WithOracles, State]):
+class ProximalGradient(Solver[SmoothProblem, State]):
     """What ISTA and FISTA share: everything but the momentum. With radii, the proximal maps are projections.
 
     The step is 1/L_f with L_f = 2 (2‖A‖² for measurements). ``svd_tol``: an iterative partial SVD ends when singular
@@ -29,18 +29,18 @@ class ProximalGradient(Solver[WithOracles, State]):
     measurements: one product with A, one with A*, and one partial SVD of a dense matrix, mn·min(m, n).
     """
 
-    solves = (WithOracles,)
+    solves = (SmoothProblem,)
     takes = ("entries", "measurements")
     states = PROXIMAL_STATES
 
     def __init__(self, svd_tol: float = 1e-3, bounds: bool = True) -> None:
         self.svd_tol, self.bounds = svd_tol, bounds
 
-    def init(self, problem: WithOracles, data: Data, rng: np.random.Generator) -> State:
+    def init(self, problem: SmoothProblem, data: Data, rng: np.random.Generator) -> State:
         """L⁰ = S⁰ = 0."""
         return PROXIMAL[data.kind].start(problem, data, rng)
 
-    def step(self, problem: WithOracles, data: Data, state: State) -> State:
+    def step(self, problem: SmoothProblem, data: Data, state: State) -> State:
         """Lines 3 and 4; for FISTA lines 5 to 7 as well."""
         before = state.objective
         state.proximal_step(problem, data, self.svd_tol)
@@ -54,11 +54,11 @@ class ProximalGradient(Solver[WithOracles, State]):
     def next_momentum(self, momentum: Momentum, grew: bool) -> Momentum:
         """Lines 5 to 7 of Algorithm 8; ``grew`` says whether the objective has grown."""
 
-    def report(self, problem: WithOracles, state: State) -> Report:
+    def report(self, problem: SmoothProblem, state: State) -> Report:
         """The objective of (L, S), and the best lower bound so far."""
         return state.report()
 
-    def solution(self, problem: WithOracles, data: Data, state: State) -> Any:
+    def solution(self, problem: SmoothProblem, data: Data, state: State) -> Any:
         """The pair (L, S); on entries S is replaced by the best one for this L."""
         return state.solution(problem, data)
 

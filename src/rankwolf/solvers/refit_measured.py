@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankwolf.data.measurements import Measurements
-from rankwolf.ground.arrays import Array, inner
+from rankwolf.ground.arrays import Array, inner, to_numpy
 from rankwolf.ground.low_rank import LowRank
 
 
@@ -59,11 +59,10 @@ def refit_measured(
 
     p is the number of measurements. Cost: about 30 to 100 products with A and A*; memory for five matrices.
     """
+    low_rank = LowRank(to_numpy(low_rank.u), to_numpy(low_rank.s), to_numpy(low_rank.vt))
+    sparse = to_numpy(sparse)
     support, sparse = sparse != 0, sparse.astype(data.dtype)
-    rank, (m, n) = low_rank.rank, data.shape
-    unknowns = rank * (m + n - rank) + int(np.count_nonzero(support))
-    # A complex measurement of real matrices is two equations.
-    equations = data.b.size * (2 if data.real and np.iscomplexobj(data.b) else 1)
+    unknowns, equations = _counts(data, low_rank, sparse)
     noise = 0.0 if noise is None or unknowns < equations else noise
     with data.one_blas_thread():
         residual = data.b - data.apply(np.asarray(low_rank) + sparse)
@@ -82,6 +81,19 @@ def refit_measured(
     if unknowns < equations:
         sigma = (misfit / data.b.size * equations / (equations - unknowns)) ** 0.5
     return RefittedMeasured(low_rank, sparse, misfit, sigma, rounds)
+
+
+def freedom(data: Measurements, low_rank: LowRank, sparse: Array) -> float:
+    """The unknowns of a refit, as a share of the equations."""
+    unknowns, equations = _counts(data, low_rank, to_numpy(sparse))
+    return unknowns / equations
+
+
+def _counts(data: Measurements, low_rank: LowRank, sparse: Array) -> tuple[int, int]:
+    """Unknowns and equations. A complex measurement of real matrices is two equations."""
+    rank, (m, n) = low_rank.rank, data.shape
+    unknowns = rank * (m + n - rank) + int(np.count_nonzero(sparse))
+    return unknowns, data.size * (2 if data.real and data.complex_b else 1)
 
 
 class _LeastSquares:

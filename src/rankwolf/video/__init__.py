@@ -11,7 +11,7 @@ One file per noun:
   known truth), ``picture`` (a frame as a row of the matrix), ``store`` (the matrix, in memory or on disk);
 - the background: ``choosing_weights`` (weights from the data), ``residual_noise`` (M − L in a sample), ``model`` (new
   frames by a saved result), ``live`` (a model that keeps learning);
-- the mask: ``mask`` (all of it), ``consensus`` (samples of each pixel's background), ``absorbed`` (objects that stay),
+- the mask: ``mask`` (all of it), ``consensus`` (samples of each pixel's background), ``still`` (where it stands still),
   ``light`` (a change that is only another light), ``tidy`` (from pixels to objects), ``scoring`` (against known truth);
 - pictures out: ``drawing`` (a separated frame as pictures), ``picture_writers`` (videos and image files);
 - the whole: ``separation`` (all steps in order), ``outcome`` (its results as a dictionary), ``side_by_side`` (threads).

@@ -75,7 +75,12 @@ class Painter:
         Entries that are not observed are black in the frame, and zero in S.
         """
         picture, region = self.picture, self.picture.region
-        mask = self.masker.mask(Look.at(picture, row, present, low_rank))
+        look = Look.at(picture, row, present, low_rank)
+        if isinstance(self.masker, MaskModel):
+            mask, background = self.masker.separate(look)
+            low_rank = picture.to_row(background.reshape(picture.shape))
+        else:
+            mask = self.masker.mask(look)
         if region is not None:
             mask &= region
         residual = np.subtract(row, low_rank, dtype=np.float32)

@@ -33,8 +33,6 @@ class LightTest:
     detail: float = 4.0
     """Where the detail of either picture is weaker than this, root mean square in gray levels, a texture that is not as
     before proves nothing, and the border decides."""
-    least_detail: float = 1.5
-    """Detail weaker than this tells nothing, where the lit pixels of a part that is partly an object are looked for."""
     side: float = 7.0
     """The side of the square that separates detail from the rest, in a picture of 320 × 240; at least 5 pixels."""
 
@@ -50,25 +48,6 @@ class LightTest:
         if likeness > self.texture or detail > self.detail:
             return likeness > self.texture
         return border_softness(part, np.abs(now - before).max(axis=-1), side) > self.softness
-
-    def lit(self, part: Array, now: Array, before: Array) -> Array:
-        """The pixels of the part around which the detail is as before, and strong enough to tell: light, not an object.
-
-        Bool, (height, width); the arguments are those of :meth:`is_light`.
-        """
-        side = max(5, odd_side(self.side, part.shape))
-        box = _around(part, 2 * side)  # as far as the squares of both means reach together
-        gray_now, gray_before = now[box].mean(axis=-1), before[box].mean(axis=-1)
-        mean_now, mean_before = _mean(gray_now, side), _mean(gray_before, side)
-        one = gray_now - mean_now
-        two = (gray_before - mean_before) * mean_now / np.maximum(mean_before, 5.0)
-        wide = 2 * side + 1
-        both, first, second = _mean(one * two, wide), _mean(one * one, wide), _mean(two * two, wide)
-        strong = np.minimum(first, second) > self.least_detail**2
-        result = np.zeros_like(part)
-        result[box] = strong & (both > self.texture * np.sqrt(np.maximum(first * second, 0.0)))
-        result &= part
-        return result
 
 
 def texture(part: Array, now: Array, before: Array, side: int) -> tuple[float, float]:

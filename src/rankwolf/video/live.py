@@ -16,7 +16,6 @@ Memory does not grow: it holds the samples and V, and, while frames are collecte
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,21 +24,18 @@ import numpy as np
 
 from rankwolf.api.decompose import decompose
 from rankwolf.files.address import Address
-from rankwolf.files.archive import opened_archive
-from rankwolf.files.claims import Budget
+from rankwolf.files.npz import opened_archive, write_schema
+from rankwolf.files.schema import LIVE, is_count, is_size
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad, check_threads
 from rankwolf.ground.whole import whole
 from rankwolf.video.choosing_weights import temporal_noise, weights_for
 from rankwolf.video.drawing import to_gray_levels
 from rankwolf.video.light import LightTest
-from rankwolf.video.mask import Look, MaskModel, MaskRule, as_sample, numbers_in
+from rankwolf.video.mask import Look, MaskModel, MaskRule, as_sample
 from rankwolf.video.model import Model
 from rankwolf.video.picture import Picture
 from rankwolf.video.tidy import Runs, dilate
-
-# The number of the format in which save() writes files.
-FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -131,9 +127,9 @@ class Separator:
         learned = self._learned
         low_rank = learned.model.low_rank(learned.model.fit(row[None]))[0]
         look = Look.at(picture, row, None, low_rank)
-        mask = learned.masker.mask(look)
+        mask, background = learned.masker.separate(look)
         self._follow(learned, look, mask)
-        return picture.to_frame(to_gray_levels(low_rank)), mask
+        return to_gray_levels(background).reshape(picture.shape), mask
 
     def _check(self, frame: Array) -> Picture:
         good = isinstance(frame, np.ndarray) and frame.dtype == np.uint8
@@ -204,7 +200,7 @@ class Separator:
         if waiting.any():
             runs = Runs.of(waiting)
             which = np.flatnonzero(runs.areas >= self.settings.light_area * waiting.size)
-            test = LightTest() if self.rule.absorbed is None else self.rule.absorbed.light
+            test = LightTest()
             for part in runs.masks(waiting, which):
                 if test.is_light(part, look.low_rank + look.residual, look.low_rank):
                     found |= part
@@ -216,29 +212,34 @@ class Separator:
         rng = np.random.default_rng([self.seed, self.count])
         chosen = rng.permutation(len(samples.values))[:slots]
         samples.replace(chosen, where, as_sample(look.residual, None))
+        still = learned.masker.still
+        if still is not None:
+            share = slots / len(samples.values)
+            chosen = rng.permutation(len(still.colors))[: max(1, round(share * len(still.colors)))]
+            still.replace(chosen, where, look.frame)
 
     def save(self, path: Path | str) -> None:
         """Write the state to an .npz file; an older one of that name is replaced when the new one is whole.
 
         Settings, rule and seed are not in it.
         """
-        about = {
-            "format": FORMAT,
+        learned = self._learned
+        settings: dict[str, Any] = {
             "count": self.count,
             "relearned": self.relearned,
             "changed": self._changed,
             "shape": None if self._picture is None else self._picture.shape,
             "collecting": self._collected is not None,
+            "numbers": None,
         }
-        collected = np.array(self._collected or [], np.uint8)
-        state: dict[str, Any] = {"about": json.dumps(about), "collected": collected}
-        if self._learned is not None:
-            model = self._learned.model
-            numbers = [model.lambda_L, model.lambda_S, model.residual_noise]
-            state |= {"right": model.right, "numbers": numbers, "stayed": self._learned.stayed}
-            state |= self._learned.masker.arrays()
-        with whole(path) as unfinished, unfinished.open("wb") as file:
-            np.savez(file, allow_pickle=False, **state)
+        row = 0 if self._picture is None else self._picture.columns
+        arrays = {"collected": np.array(self._collected or [], np.uint8).reshape(-1, row)}
+        if learned is not None:
+            model = learned.model
+            settings["numbers"] = [model.lambda_L, model.lambda_S, model.residual_noise]
+            arrays |= {"right": model.right, "stayed": learned.stayed, **learned.masker.arrays()}
+        with whole(path) as unfinished:
+            write_schema(unfinished, LIVE, settings, arrays, level=1)
 
     @classmethod
     def load(
@@ -250,26 +251,38 @@ class Separator:
     ) -> Separator:
         """A separator that goes on from what :meth:`save` wrote; give it the settings, rule and seed of the old one."""
         result = cls(settings or LiveSettings(), rule or MaskRule(), seed)
-        try:
-            file, address = numbers_in(Path(path), "a state"), Address(Path(path))
-            with address.reading("a state"), opened_archive(address, Budget()) as archive:
-                about = json.loads(archive.word("about"))
-            if about["format"] != FORMAT:
-                raise ValueError(f"its format is {about['format']}")
+        with opened_archive(Address(Path(path)), LIVE) as archive:
+            about, arrays = archive.about, archive.arrays()
             result.count, result.relearned, result._changed = (
-                int(about[name]) for name in ("count", "relearned", "changed")
+                about[name] for name in ("count", "relearned", "changed")
             )
-            if about["shape"] is not None:
-                height, width, *channels = about["shape"]
-                result._picture = Picture(height, width, *channels)
-            result._collected = list(file["collected"]) if about["collecting"] else None
-            if "right" in file and result._picture is not None:
-                lambda_L, lambda_S, noise = (float(number) for number in file["numbers"])
-                model = Model(Path(), file["right"], lambda_L, lambda_S, noise, 0.0, result._picture)
-                masker = MaskModel.of_arrays(file, result.rule)
-                result._learned = _Learned(model, masker, file["stayed"].astype(np.uint32))
-        except (OSError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-            if isinstance(error, FileNotFoundError):
-                raise
-            raise ValueError(f"{str(path)!r} is not a state that Separator.save wrote: {error}.") from error
+            shape = about["shape"]
+            if shape is not None:
+                if len(shape) not in (2, 3) or not all(is_count(side) and side for side in shape):
+                    raise ValueError(f"its frames have the shape {shape}")
+                result._picture = Picture(*shape)
+                if about["collecting"] and arrays["collected"].shape[1] != result._picture.columns:
+                    raise ValueError("its frames do not fit together")
+            result._collected = list(arrays["collected"]) if about["collecting"] else None
+            if "right" in arrays and result._picture is not None:
+                result._learned = _learned(arrays, about, result)
         return result
+
+
+def _learned(arrays: dict[str, Array], about: dict[str, Any], separator: Separator) -> _Learned:
+    picture = separator._picture
+    assert picture is not None
+    numbers = about["numbers"]
+    if not isinstance(numbers, list) or len(numbers) != 3 or not all(map(is_size, numbers)):
+        raise ValueError("its numbers are none")
+    sides = (picture.height, picture.width)
+    if (
+        arrays["right"].shape[0] != picture.columns
+        or arrays["least"].shape != sides
+        or "stayed" not in arrays
+    ):
+        raise ValueError("its arrays are of frames of another size")
+    lambda_L, lambda_S, noise = numbers
+    model = Model(Path(), arrays["right"], lambda_L, lambda_S, noise, 0.0, picture)
+    masker = MaskModel.of_arrays(arrays, separator.rule)
+    return _Learned(model, masker, arrays["stayed"].astype(np.uint32))

@@ -1,13 +1,14 @@
-"""What moves: a model of the residual M − L, learned from the whole video.
+"""What moves: a model of the residual M − L and of the frames M, learned from the whole video.
 
 In order, for one frame:
 
-1. Where L has absorbed an object that stayed, the residual is that from the scenery (:mod:`rankwolf.video.absorbed`).
-2. A pixel is suspicious where its residual is unlike the samples of its background (:mod:`rankwolf.video.consensus`).
-3. Inside absorbed objects, shadows on the scenery are no objects.
-4. Neighbours vote, holes are filled, specks are dropped (:mod:`rankwolf.video.tidy`).
+1. A pixel is suspicious where its residual is unlike the samples of its background (:mod:`rankwolf.video.consensus`).
+   That is right where the background moves, and blind where L has taken in an object that stayed.
+2. Where the background stands still, the frames themselves tell (:mod:`rankwolf.video.still`): what is usual there is
+   no object, and where L shows something unusual, in one piece, L has taken in an object.
+3. Neighbours vote, holes are filled, specks are dropped (:mod:`rankwolf.video.tidy`).
 
-With a ``threshold``, and for photographs, which have no order in time, one comparison replaces steps 1 to 3: a pixel
+With a ``threshold``, and for photographs, which have no order in time, one comparison replaces steps 1 and 2: a pixel
 is suspicious where |M − L| is above a level in any channel. For photographs the level is twice the noise of the
 residual or a twelfth of the contrast, whichever is larger: shadows and reflections differ by an amount that grows with
 the light.
@@ -22,28 +23,30 @@ from pathlib import Path
 import numpy as np
 
 from rankwolf.files.address import Address
-from rankwolf.files.archive import opened_archive, write_npz
-from rankwolf.files.claims import REAL_KINDS, Budget
+from rankwolf.files.npz import opened_archive, write_schema
+from rankwolf.files.schema import MASK
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad, check_whole
 from rankwolf.kernels.pictures import NO_SAMPLE
-from rankwolf.video.absorbed import AbsorbedRule, Scenery
 from rankwolf.video.consensus import ConsensusRule, Samples
 from rankwolf.video.picture import Picture
-from rankwolf.video.tidy import odd_side, tidy
+from rankwolf.video.still import Still, StillRule, side_of_evidence
+from rankwolf.video.tidy import majority, odd_side, tidy
 
 # The level for photographs is the larger of TOLERANCE · contrast and SIGMAS · noise.
 TOLERANCE, SIGMAS = 1.0 / 12.0, 2.0
-# The fields of a scenery that are saved.
-SCENERY = ("picture", "reference", "measurable", "level", "stills")
+# Samples of what stands still must be so many frames apart: within 3 frames a pixel is watched for whether it stands.
+APART = 3
+# The fields of the model of what stands still that are saved.
+STILL = ("colors", "weights", "reach", "mode", "stands", "scene")
 
 
 @dataclass(frozen=True)
 class MaskRule:
     """How a residual becomes a mask.
 
-    ``threshold`` in gray levels replaces the model by one level everywhere. ``absorbed`` None: objects that have become
-    part of L are background. ``shadows``: the shadows of such objects are taken out of the mask. ``vote`` is the odd
+    ``threshold`` in gray levels replaces the model by one level everywhere. ``still`` None: only the residual
+    decides, and objects that have become part of L are background. ``vote`` is the odd
     side of the square in which neighbours vote, 1 for no vote, or None: ``vote_side`` in a picture of 320 × 240,
     growing with the square root of its area. ``fill_holes``: what is enclosed by the mask is in it too.
     ``least_area``: parts below this share of the picture are dropped. Cost of a frame: for each pixel about as many
@@ -56,8 +59,7 @@ class MaskRule:
 
     threshold: float | None = None
     consensus: ConsensusRule = field(default_factory=ConsensusRule)
-    absorbed: AbsorbedRule | None = field(default_factory=AbsorbedRule)
-    shadows: bool = True
+    still: StillRule | None = field(default_factory=StillRule)
     vote: int | None = None
     vote_side: float = 7.0
     fill_holes: bool = True
@@ -86,6 +88,15 @@ class Look:
     residual: Array
     low_rank: Array
     seen: Array | None = None
+
+    @property
+    def frame(self) -> Array:
+        """The frame itself, M."""
+        return self.residual + self.low_rank
+
+    def sample(self) -> Array:
+        """The residual as a sample: int16, NO_SAMPLE where nothing was seen."""
+        return as_sample(self.residual, self.seen)
 
     @classmethod
     def at(cls, picture: Picture, row: Array, present: Array | None, low_rank: Array) -> Look:
@@ -133,11 +144,11 @@ class Threshold:
 
 @dataclass(frozen=True, eq=False)
 class MaskModel:
-    """Makes the mask by sample consensus; without a ``scenery``, objects that have become part of L are background."""
+    """Makes the mask from residuals, and from frames where the background stands still (``still``, or None)."""
 
     rule: MaskRule
     samples: Samples
-    scenery: Scenery | None
+    still: Still | None
 
     @classmethod
     def learn(
@@ -153,130 +164,99 @@ class MaskModel:
         """The model of a video of ``count`` frames, of which ``look(k)`` shows the k-th; ``noise`` is σ of the camera.
 
         A share ``seen_share`` of the pixels of a frame was observed. The number of samples is divided by it, so that a
-        pixel has as many observed ones as without gaps.
+        pixel has as many observed ones as without gaps. With gaps, and in clips of fewer than 120 frames, only the
+        residual decides.
 
-        Memory: about (4·channels + 3) bytes a pixel and sample. Where that is more than ``most_bytes``, fewer samples
-        are taken, but at least 12. Time: three looks for each sample, at its frame for the scenery, again for the
-        residual, and at the next frame; and the cleaning.
+        Memory: about (8·channels + 12) bytes a pixel and sample. Where that is more than ``most_bytes``, fewer samples
+        are taken, but at least 12. Time: two looks for each sample of the residual, five for each one of the frames,
+        and the cleaning of both.
         """
         height, width, channels = look(0).residual.shape
         number = min(round(rule.consensus.samples / seen_share), count)
+        least = count
         if most_bytes is not None:
-            number = min(number, max(12, most_bytes // (height * width * (4 * channels + 3))))
-        consensus = replace(rule.consensus, samples=number)
-        chosen = [int((n + 0.5) * count / number) for n in range(number)]
-
-        def both(n: int) -> tuple[Array, Array]:
-            seen = look(chosen[n])
-            return seen.residual, seen.low_rank
-
-        scenery = None if rule.absorbed is None else Scenery.learn(rule.absorbed, number, both, n_threads)
-        if scenery is not None and not scenery.coherent:
-            scenery = None
-        blank = cls(rule, Samples(consensus, *(np.empty(0),) * 3), scenery)
+            least = max(12, most_bytes // (height * width * (8 * channels + 12)))
+        consensus = replace(rule.consensus, samples=min(number, least))
+        chosen = [int((n + 0.5) * count / consensus.samples) for n in range(consensus.samples)]
 
         def after(n: int) -> Array:
             following = chosen[n] + 1
-            return blank._sample(look(following if following < count else count - 2))
+            return look(following if following < count else count - 2).sample()
 
         samples = Samples.learn(
             consensus,
-            number,
-            lambda n: blank._sample(look(chosen[n])),
+            consensus.samples,
+            lambda n: look(chosen[n]).sample(),
             after,
             noise,
             rule.side(height, width),
             rule.least_area,
             n_threads,
         )
-        return replace(blank, samples=samples)
+        if rule.still is None or seen_share < 1.0 or count < APART * rule.still.samples:
+            return cls(rule, samples, None)
+
+        def frame(k: int) -> tuple[Array, Array | None]:
+            seen = look(k)
+            return seen.frame, seen.seen
+
+        still_rule = replace(rule.still, samples=min(rule.still.samples, least))
+        side = side_of_evidence((height, width))
+        still = Still.learn(still_rule, count, frame, side, 0.5 * rule.least_area, n_threads)
+        return cls(rule, samples, still)
 
     def mask(self, look: Look) -> Array:
         """What moves in a frame: (height, width), bool."""
-        residual, absorbed, scenery = self._residual(look)
-        suspicious = self.samples.strangers(as_sample(residual, look.seen))
-        if absorbed is not None and scenery is not None and self.rule.shadows and self.scenery is not None:
-            shadow = self.scenery.shadows(absorbed, residual + scenery, scenery)
-            suspicious[absorbed] &= ~shadow
-        return self.rule.tidy(suspicious, look.seen)
+        return self.separate(look)[0]
+
+    def separate(self, look: Look) -> tuple[Array, Array]:
+        """(what moves in a frame, its background: L without the objects that it has taken in)."""
+        suspicious = self.samples.strangers(look.sample())
+        if self.still is None:
+            return self.rule.tidy(suspicious, look.seen), look.low_rank
+        unusual = self.still.evidence(look.frame) < 0.0
+        suspicious &= unusual | ~self.still.stands
+        unusual &= self.still.stands & ~self.still.shadows(look.frame)
+        if look.seen is not None:
+            unusual &= look.seen
+        side = self.rule.side(*suspicious.shape)
+        whole = majority(unusual, look.seen, side)
+        absorbed = self.still.absorbed(look.frame, look.low_rank, whole, side)
+        mask = self.rule.tidy(suspicious | absorbed, look.seen)
+        if not absorbed.any():
+            return mask, look.low_rank
+        scene = self.still.scene.astype(np.float32)
+        return mask, np.where((mask & absorbed)[..., None], scene, look.low_rank)
 
     def levels(self, shape: tuple[int, int]) -> Array:
         """About how far from L each pixel may be and still be background, in gray levels, as an array of this shape."""
         return self.samples.spread.reshape(shape)
 
-    def _residual(self, look: Look) -> tuple[Array, Array | None, Array | None]:
-        """(residual, where objects are absorbed, the scenery in this frame's light).
-
-        The residual is M − L, and inside absorbed objects M less the scenery. Without such objects the others are None.
-        """
-        if self.scenery is None:
-            return look.residual, None, None
-        gain = self.scenery.gain(look.low_rank)
-        absorbed = self.scenery.absorbed(look.low_rank, gain)
-        if absorbed is None:
-            return look.residual, None, None
-        scenery = gain * self.scenery.picture
-        residual = look.residual.copy()
-        residual[absorbed] += look.low_rank[absorbed] - scenery[absorbed]
-        return residual, absorbed, scenery
-
-    def _sample(self, look: Look) -> Array:
-        """The residual as a sample, int16; NO_SAMPLE marks absorbed objects and pixels that were not observed."""
-        residual, absorbed, _ = self._residual(look)
-        sample = as_sample(residual, look.seen)
-        if absorbed is not None:
-            sample[absorbed & (look.seen if look.seen is not None else True)] += NO_SAMPLE
-        return sample
-
     def arrays(self) -> dict[str, Array]:
-        """The samples and the scenery, by the names of their fields."""
+        """The samples, and what stands still, by the names of their fields."""
         found = {"values": self.samples.values, "offsets": self.samples.offsets, "least": self.samples.least}
-        if self.scenery is not None:
-            found |= {name: getattr(self.scenery, name) for name in SCENERY}
+        if self.still is not None:
+            found |= {name: getattr(self.still, name) for name in STILL}
         return found
 
     @classmethod
     def of_arrays(cls, found: Mapping[str, Array], rule: MaskRule) -> MaskModel:
-        """The model whose :meth:`arrays` these are, with this ``rule``; a ValueError if their shapes do not fit."""
-        count, channels, height, width = found["values"].shape
-        shapes = {
-            "least": (height, width),
-            "picture": (height, width, channels),
-            "reference": (height, width, channels),
-            "level": (height, width),
-        }
-        if (
-            found["values"].dtype != np.int16
-            or found["offsets"].shape[1:] != (count, 2)
-            or any(name in found and found[name].shape != shape for name, shape in shapes.items())
-        ):
-            raise ValueError("its arrays do not fit together")
+        """The model whose :meth:`arrays` these are, with this ``rule``."""
         samples = Samples(rule.consensus, found["values"], found["offsets"], found["least"])
-        scenery = None
-        if rule.absorbed is not None and SCENERY[0] in found:
-            scenery = Scenery(rule.absorbed, *(found[name] for name in SCENERY))
-        return cls(rule, samples, scenery)
+        still = None
+        if rule.still is not None and all(name in found for name in STILL):
+            still = Still(rule.still, *(found[name] for name in STILL))
+        return cls(rule, samples, still)
 
     def save(self, path: Path) -> None:
-        """Write the samples and the scenery to a new .npz file, which :meth:`load` reads."""
-        write_npz(path, self.arrays(), level=1)
+        """Write the model to a new .npz file, which :meth:`load` reads."""
+        write_schema(path, MASK, {}, self.arrays(), level=1)
 
     @classmethod
     def load(cls, path: Path, rule: MaskRule) -> MaskModel:
         """The model that :meth:`save` wrote, with this ``rule``."""
-        return cls.of_arrays(numbers_in(path, "a model of the mask"), rule)
-
-
-def numbers_in(path: Path, what: str) -> dict[str, Array]:
-    """The arrays of real numbers in an .npz file, by name, read as if a stranger had written it.
-
-    ``what``: what the file should be, for errors.
-    """
-    address = Address(path)
-    with address.reading(what), opened_archive(address, Budget()) as archive:
-        archive.check_sizes(archive.names)
-        kinds = {name: archive.header(name).dtype.kind for name in archive.names}
-        return {name: archive.array(name) for name, kind in kinds.items() if kind in REAL_KINDS}
+        with opened_archive(Address(path), MASK) as archive:
+            return cls.of_arrays(archive.arrays(), rule)
 
 
 def as_sample(residual: Array, seen: Array | None) -> Array:

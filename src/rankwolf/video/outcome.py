@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rankwolf import __version__
-from rankwolf.ground.machine import peak_memory
+from rankwolf.platform import peak_memory
 from rankwolf.video.mask import MaskModel
 from rankwolf.video.separation import Outcome
 
@@ -24,8 +24,7 @@ def _mask(outcome: Outcome) -> dict[str, Any]:
             "radius": rule.radius,
             "matches": rule.matches,
             "cleaning": rule.cleaning,
-            "absorbed": masker.scenery is not None,
-            "shadows": masker.rule.shadows,
+            "still_share": None if masker.still is None else float(masker.still.stands.mean()),
         }
     return {"mask_by": "threshold", "threshold": None if masker is None else masker.level}
 

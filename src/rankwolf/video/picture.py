@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from rankwolf.files.door import open_image
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
-from rankwolf.video.reading.image_folder import open_image
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ def read_region(path: Path, height: int, width: int) -> Array:
     needed("PIL")
     from PIL import Image
 
-    with open_image(path) as image:
+    with open_image(path, path.parent) as image:
         gray = image.convert("L").resize((width, height), Image.Resampling.NEAREST)
     region = np.asarray(gray) > 127
     if not region.any():

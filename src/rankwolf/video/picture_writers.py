@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from rankwolf.files.address import Address, RefusedError
+from rankwolf.files.door import open_foreign, open_video
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
 
@@ -66,12 +68,10 @@ class Sound:
 
     def open(self) -> Any:
         """The file as a container of PyAV; a ValueError if it has no sound."""
-        needed("av")
-        import av
-
         try:
-            source: Any = av.open(str(self.path))
-        except (av.error.FFmpegError, OSError) as error:
+            address = Address(self.path)
+            source: Any = open_video(address, open_foreign(address))
+        except (RefusedError, OSError) as error:
             raise ValueError(
                 f"--audio needs a video file as input. Got {str(self.path)!r} instead."
             ) from error

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
+from rankwolf.files.door import open_image
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.ground.result_files import SUMMARY
 from rankwolf.video.reading import Moment, Selection, open_frames
-from rankwolf.video.reading.image_folder import IMAGES, natural_key, open_image
+from rankwolf.video.reading.image_folder import IMAGES, natural_key
 from rankwolf.video.scene import Rendered
 
 SHADOW, OUTSIDE, UNKNOWN, MOVING = 50, 85, 170, 255
@@ -196,7 +197,7 @@ def _temporal_range(path: Path) -> range | None:
 
 
 def _gray(path: Path) -> Array:
-    with open_image(path) as image:
+    with open_image(path, path.parent) as image:
         return np.asarray(image.convert("L"))
 
 

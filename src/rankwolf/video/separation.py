@@ -21,9 +21,9 @@ from rankwolf.ground.arrays import Array
 from rankwolf.ground.blas import one_blas_thread
 from rankwolf.ground.complaints import check_threads
 from rankwolf.ground.extras import needed
-from rankwolf.ground.machine import available_memory
 from rankwolf.ground.once import computed_once
 from rankwolf.ground.result_files import RESULT
+from rankwolf.platform import available_memory
 from rankwolf.video.choosing_weights import (
     MOST_VIDEO_RATIO,
     PHOTOGRAPH_DELTA,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -15,6 +14,8 @@ from typing import IO, Any
 
 import numpy as np
 
+from rankwolf.files.address import Address, RefusedError
+from rankwolf.files.door import open_foreign, open_stream
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
 from rankwolf.video.reading import Selection, is_pattern, open_frames
@@ -106,14 +107,16 @@ class Stream:
         needed("av")
         import av
 
-        is_device = self.source.startswith("/dev/")
-        if self.source != STDIN and "://" not in self.source:
-            os.stat(self.source)  # raises the system's own error for a name that does not exist
+        is_device, is_address = self.source.startswith("/dev/"), "://" in self.source
         try:
-            container: Any = av.open(
-                sys.stdin.buffer if self.source == STDIN else self.source,
-                format="v4l2" if is_device else None,
-            )
+            source: Any = self.source
+            if self.source == STDIN:
+                source = sys.stdin.buffer
+            elif not is_device and not is_address:
+                source = open_foreign(Address(Path(self.source)))
+            container: Any = open_stream(source, is_device)
+        except RefusedError:
+            raise
         except (av.error.FFmpegError, ValueError) as error:
             said = getattr(error, "strerror", None) or error
             raise ValueError(f"The stream {self.source!r} cannot be opened: {said}.") from error

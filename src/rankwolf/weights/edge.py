@@ -53,16 +53,6 @@ class Variances:
         of_rows[rows], of_columns[columns] = self.rows / np.mean(rows), self.columns / np.mean(columns)
         return Variances(of_rows, of_columns)
 
-    def blended(self, found: Variances, share: float) -> Variances:
-        """These variances and those ``found`` on further rows, which are a ``share`` of all rows by now, in one.
-
-        The sample of row variances takes from each its share; the columns are the same, and their variances are
-        averaged.
-        """
-        count = max(self.rows.size, found.rows.size)
-        kept = [_spread(self.rows, round((1.0 - share) * count)), _spread(found.rows, round(share * count))]
-        return Variances(np.concatenate(kept), (1.0 - share) * self.columns + share * found.columns)
-
     def spectral_norm(self, shape: tuple[float, float]) -> float:
         """A bound that the spectral norm of such noise, of that ``shape``, exceeds in one of a hundred cases.
 

@@ -59,17 +59,6 @@ class Noise:
     observed: float = 1.0
     variances: Variances | None = None
 
-    def blended(self, found: Noise, share: float) -> Noise:
-        """This noise and that ``found`` on further rows, which are a ``share`` of all rows by now, averaged."""
-        mine, theirs = self.variances, found.variances
-        return Noise(
-            ((1.0 - share) * self.sigma**2 + share * found.sigma**2) ** 0.5,
-            (1.0 - share) * self.outlier_share + share * found.outlier_share,
-            found.rank,
-            (1.0 - share) * self.observed + share * found.observed,
-            None if mine is None or theirs is None else mine.blended(theirs, share),
-        )
-
 
 def weights_for_noise(
     noise: Noise, shape: tuple[float, float], observed_fraction: float

@@ -127,6 +127,15 @@ def make_block(data: Any, observed: Any, shape: tuple[int, int], dtype: np.dtype
     return block
 
 
+def as_declared(data: Any, label: str, block_info: Any = None) -> Any:
+    """A block as it is, if it has the shape that the dask.array declares: rechunking would cut a larger one."""
+    if block_info:
+        shape = tuple(stop - start for start, stop in block_info[0]["array-location"])
+        if np.shape(data) != shape:
+            raise _not_declared(label, f"of shape {shape}", f"a block of shape {np.shape(data)}")
+    return data
+
+
 def _not_declared(name: str, declared: str, found: str) -> ValueError:
     rule = f"a dask.array whose blocks are what it declares, here {declared}"
     return bad(

@@ -7,13 +7,13 @@ which takes half of the time of a pass. So the thresholds are higher while tasks
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from rankwolf.ground.blas import one_blas_thread
 from rankwolf.ground.counted import Counted
+from rankwolf.platform import set_allocator
 
 # The numbers of two parameters of glibc's mallopt, the default of both, and the largest value of the second.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -53,7 +53,5 @@ def _threshold(variable: str) -> int:
 
 
 def _set_thresholds(trim: int, mapped: int) -> None:
-    with suppress(AttributeError, OSError, TypeError):  # not glibc
-        set_option = ctypes.CDLL(None).mallopt
-        set_option(M_TRIM_THRESHOLD, trim)
-        set_option(M_MMAP_THRESHOLD, mapped)
+    set_allocator(M_TRIM_THRESHOLD, trim)
+    set_allocator(M_MMAP_THRESHOLD, mapped)

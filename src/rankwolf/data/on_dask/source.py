@@ -35,6 +35,7 @@ from rankwolf.data.on_dask.partition import (
     RunTask,
     TurnRows,
     Work,
+    as_declared,
     make_block,
 )
 from rankwolf.data.on_dask.workers import LazyBlock, Parts, Workers, client_of, make_workers, room_of
@@ -107,7 +108,8 @@ class OnDask(Source):
     @computed_once
     def _workers(self) -> Workers:
         """The partitions, computed where they will stay."""
-        X, mask = self._array, self._mask
+        X = _checked(self._array, "X")
+        mask = None if self._mask is None else _checked(self._mask, "observed")
         tall, tall_mask = (X.T, None if mask is None else mask.T) if self.transposed else (X, mask)
         client = client_of(X)
         room = room_of(client, self.n_threads, self._max_memory)
@@ -365,6 +367,11 @@ def _behind(answers: Sequence[Any]) -> list[tuple[int, int]] | None:
     """(partition, changes so far) of rows that are older than the order; None where every partition has obeyed."""
     late = [answer for answer in answers if isinstance(answer, Behind)]
     return [place for answer in late for place in answer.places] if late else None
+
+
+def _checked(array: Any, name: str) -> Any:
+    """The same dask.array; a block of another shape than it declares is an error when it is computed."""
+    return array.map_blocks(as_declared, name=None, dtype=array.dtype, meta=array._meta, **{"label": name})
 
 
 def _lazy_blocks(tall: Any, mask: Any, heights: tuple[int, ...]) -> list[LazyBlock]:

@@ -26,7 +26,7 @@ from rankwolf.data.on_dask.partition import (
 )
 from rankwolf.data.tasks import size_of
 from rankwolf.ground.complaints import bad
-from rankwolf.ground.machine import available_memory
+from rankwolf.platform import available_memory
 
 # How many sums one Dask task adds up.
 FAN_IN = 8

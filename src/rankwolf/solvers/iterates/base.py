@@ -10,7 +10,7 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 
 from rankwolf.ground.arrays import Array
-from rankwolf.problem import WithOracles
+from rankwolf.problem import SmoothProblem
 from rankwolf.solvers.base import Report
 from rankwolf.solvers.iterates.atoms import Atoms
 
@@ -97,14 +97,14 @@ class Iterate(ABC, Generic[D, V]):
         """The leading singular pair and the largest entry of G, as a vertex with t_L = t_S = 0."""
 
     @abstractmethod
-    def solution(self, problem: WithOracles, data: D) -> Any:
+    def solution(self, problem: SmoothProblem, data: D) -> Any:
         """The pair (L, S), as the judge takes it for this kind of data."""
 
-    def objective(self, problem: WithOracles) -> float:
+    def objective(self, problem: SmoothProblem) -> float:
         """The objective with t_L and t_S in place of the norms."""
         return problem.objective(self.misfit_squared, self.t_L, self.t_S)
 
-    def find_vertex(self, problem: WithOracles, data: D, bound: float, oracle: Oracle) -> V:
+    def find_vertex(self, problem: SmoothProblem, data: D, bound: float, oracle: Oracle) -> V:
         """The vertex: lines 3 and 4 of Algorithms 3 and 4, lines 3 to 14 of Algorithm 5; ``bound`` = λ_L·U_L = λ_S·U_S.
 
         Also renews the lower bound on the optimum and the surrogate gap d(x) = ⟨x − v, ∇⟩ of equation (2.8).
@@ -118,7 +118,7 @@ class Iterate(ABC, Generic[D, V]):
         self.surrogate_gap = linear + problem.penalty(self.t_L, self.t_S) - problem.penalty(t_L, t_S)
         return replace(answers, t_L=t_L, t_S=t_S)
 
-    def report(self, problem: WithOracles) -> Report:
+    def report(self, problem: SmoothProblem) -> Report:
         """The report of every Frank-Wolfe method; bounds and surrogate gap are those of the iterate before."""
         return Report(
             objective=self.objective(problem),
@@ -142,7 +142,7 @@ class AtomicPair(Iterate[D, V]):
     def move(self, data: D, vertex: V, gamma: float) -> None:
         """x ← x + γ(v − x)."""
 
-    def line_search(self, problem: WithOracles, data: D, vertex: V) -> float:
+    def line_search(self, problem: SmoothProblem, data: D, vertex: V) -> float:
         """The γ in [0, 1] that minimises the objective along v − x, exactly."""
         slope, curvature = self.line(data, vertex)
         slope -= problem.penalty(vertex.t_L, vertex.t_S) - problem.penalty(self.t_L, self.t_S)
@@ -160,10 +160,10 @@ class ShrinkingPair(Iterate[D, V]):
         """
 
     @abstractmethod
-    def move_and_shrink(self, problem: WithOracles, data: D, vertex: V, alpha: float, beta: float) -> None:
+    def move_and_shrink(self, problem: SmoothProblem, data: D, vertex: V, alpha: float, beta: float) -> None:
         """L ← L + α(V_L − L), S ← S + β(V_S − S), then a proximal step on S: thresholding, or projection."""
 
-    def step_program(self, problem: WithOracles, data: D, vertex: V) -> tuple[Array, Array]:
+    def step_program(self, problem: SmoothProblem, data: D, vertex: V) -> tuple[Array, Array]:
         """The quadratic program of line 5 of Algorithm 6 as ½xᵀQx + cᵀx in x = (α, β)."""
         quadratic, slopes = self.directions(data, vertex)
         slope_alpha = problem.penalty(vertex.t_L, 0.0) - problem.penalty(self.t_L, 0.0)

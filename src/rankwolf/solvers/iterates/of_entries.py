@@ -21,7 +21,7 @@ from rankwolf.passes import (
     ResidualSums,
     projection_threshold,
 )
-from rankwolf.problem import WithOracles
+from rankwolf.problem import SmoothProblem
 from rankwolf.solvers.base import Solution
 from rankwolf.solvers.iterates.atoms import Atoms, SparseAtoms
 from rankwolf.solvers.iterates.base import AtomicPair, Iterate, ShrinkingPair, Vertex
@@ -168,7 +168,7 @@ class ThresholdedEntries(EntryIterate, ShrinkingPair[Source, EntryVertex]):
         return np.array([[a_squared, a_dot_b], [a_dot_b, b_squared]]), slopes
 
     def move_and_shrink(
-        self, problem: WithOracles, data: Source, vertex: EntryVertex, alpha: float, beta: float
+        self, problem: SmoothProblem, data: Source, vertex: EntryVertex, alpha: float, beta: float
     ) -> None:
         """One pass where the threshold is known in advance; else D moves, its threshold is found, and D clipped."""
         self.atoms.blend(1.0 - alpha, alpha * vertex.t_L, vertex.left, vertex.right, data)
@@ -197,7 +197,7 @@ class ThresholdedEntries(EntryIterate, ShrinkingPair[Source, EntryVertex]):
         self.t_L += alpha * (vertex.t_L - self.t_L)
         self.t_S = self.sums.s_norm
 
-    def solution(self, problem: WithOracles, data: Source) -> Solution:
+    def solution(self, problem: SmoothProblem, data: Source) -> Solution:
         """L from its atoms; S is the thresholded residual."""
         return Solution(self.atoms.to_low_rank(data), threshold=self.limit)
 
@@ -251,7 +251,7 @@ class AtomicEntries(EntryIterate, AtomicPair[Source, EntryVertex]):
         self.t_L += gamma * (vertex.t_L - self.t_L)
         self.t_S += gamma * (vertex.t_S - self.t_S)
 
-    def solution(self, problem: WithOracles, data: Source) -> Solution:
+    def solution(self, problem: SmoothProblem, data: Source) -> Solution:
         """Both parts from their atoms; the certificate clips M − L at the threshold of the problem's proximal step."""
         threshold = problem.threshold_S(1.0, lambda radius: self.largest)
         return Solution(self.atoms.to_low_rank(data), threshold, self.sparse.to_scipy())

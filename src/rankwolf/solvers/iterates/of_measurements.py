@@ -10,7 +10,7 @@ import numpy as np
 from rankwolf.data.measurements import Measurements
 from rankwolf.ground.arrays import Array, inner
 from rankwolf.oracles import l1
-from rankwolf.problem import WithOracles
+from rankwolf.problem import SmoothProblem
 from rankwolf.solvers.base import MeasuredSolution
 from rankwolf.solvers.iterates.atoms import Atoms
 from rankwolf.solvers.iterates.base import AtomicPair, Oracle, ShrinkingPair, Vertex
@@ -84,7 +84,7 @@ class MeasuredIterate(AtomicPair[Measurements, MeasuredVertex], ShrinkingPair[Me
         )
 
     def find_vertex(
-        self, problem: WithOracles, data: Measurements, bound: float, oracle: Oracle
+        self, problem: SmoothProblem, data: Measurements, bound: float, oracle: Oracle
     ) -> MeasuredVertex:
         """The vertex with A[V_L] and A[V_S]: a product with A on a matrix of rank one for each that is not 0."""
         residual = self.residual
@@ -118,7 +118,7 @@ class MeasuredIterate(AtomicPair[Measurements, MeasuredVertex], ShrinkingPair[Me
         self.gradient = data.adjoint(self.residual)
 
     def move_and_shrink(
-        self, problem: WithOracles, data: Measurements, vertex: MeasuredVertex, alpha: float, beta: float
+        self, problem: SmoothProblem, data: Measurements, vertex: MeasuredVertex, alpha: float, beta: float
     ) -> None:
         """Move both parts, then a proximal step on S of length 1/‖A‖²: A*A ≼ ‖A‖²·I in place of the paper's P_Q ≼ I.
 
@@ -134,7 +134,7 @@ class MeasuredIterate(AtomicPair[Measurements, MeasuredVertex], ShrinkingPair[Me
         self.residual = data.b - self.image_L - self.image_S
         self.gradient = data.adjoint(self.residual)
 
-    def solution(self, problem: WithOracles, data: Measurements) -> MeasuredSolution:
+    def solution(self, problem: SmoothProblem, data: Measurements) -> MeasuredSolution:
         """L from its atoms; S as it is."""
         return MeasuredSolution(self.atoms.to_low_rank(), self.sparse, self.dual)
 

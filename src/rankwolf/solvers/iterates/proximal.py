@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from rankwolf.ground.momentum import Momentum
-from rankwolf.problem import WithOracles
+from rankwolf.problem import SmoothProblem
 from rankwolf.solvers.base import Report
 
 D = TypeVar("D")
@@ -34,7 +34,7 @@ class ProximalPair(ABC, Generic[D]):
 
     @classmethod
     @abstractmethod
-    def start(cls, problem: WithOracles, data: D, rng: np.random.Generator) -> Self:
+    def start(cls, problem: SmoothProblem, data: D, rng: np.random.Generator) -> Self:
         """L = S = 0."""
 
     @property
@@ -48,18 +48,18 @@ class ProximalPair(ABC, Generic[D]):
         """How many entries of S are not zero."""
 
     @abstractmethod
-    def proximal_step(self, problem: WithOracles, data: D, svd_tol: float) -> None:
+    def proximal_step(self, problem: SmoothProblem, data: D, svd_tol: float) -> None:
         """Lines 3 and 4: both parts take a step from the extrapolated pair (L̂, Ŝ). Renews the objective."""
 
     @abstractmethod
-    def find_bound(self, problem: WithOracles, data: D) -> float:
+    def find_bound(self, problem: SmoothProblem, data: D) -> float:
         """A lower bound on the optimum from the present point; costs a few passes or products."""
 
     @abstractmethod
-    def solution(self, problem: WithOracles, data: D) -> Any:
+    def solution(self, problem: SmoothProblem, data: D) -> Any:
         """The pair, as the judge takes it for this kind of data."""
 
-    def update_bound(self, problem: WithOracles, data: D) -> None:
+    def update_bound(self, problem: SmoothProblem, data: D) -> None:
         """Renew the lower bound if its iteration has come; the best so far is kept."""
         if self.iteration < self.next_bound:
             return

@@ -18,7 +18,7 @@ from rankwolf.ground.arrays import Array
 from rankwolf.ground.deadline import patiently
 from rankwolf.oracles import l1, nuclear
 from rankwolf.passes import EvaluateFactors, GramTask, projection_threshold, threshold_for_radius
-from rankwolf.problem import WithOracles
+from rankwolf.problem import SmoothProblem
 from rankwolf.solvers.base import Solution
 from rankwolf.solvers.iterates.proximal import ProximalPair
 
@@ -161,7 +161,7 @@ class ProximalEntries(ProximalPair[Source]):
     limit: float = 0.0
 
     @classmethod
-    def start(cls, problem: WithOracles, data: Source, rng: np.random.Generator) -> Self:
+    def start(cls, problem: SmoothProblem, data: Source, rng: np.random.Generator) -> Self:
         """L⁰ = S⁰ = 0."""
         n = data.shape[1]
         none_left, none_right = data.allocate(0), np.zeros((n, 0), data.dtype)
@@ -191,7 +191,7 @@ class ProximalEntries(ProximalPair[Source]):
         """How many entries of S are not zero."""
         return self.entries_above
 
-    def proximal_step(self, problem: WithOracles, data: Source, svd_tol: float) -> None:
+    def proximal_step(self, problem: SmoothProblem, data: Source, svd_tol: float) -> None:
         """Line 3 computes the singular vectors; the pass that makes the left factor of L⁺ also does line 4."""
         left, right = self._extrapolated(data)
         rows = (left, self.sparse, self.previous_sparse)
@@ -228,7 +228,7 @@ class ProximalEntries(ProximalPair[Source]):
         )
         self.entries_above = round(sums.nonzeros)
 
-    def find_bound(self, problem: WithOracles, data: Source) -> float:
+    def find_bound(self, problem: SmoothProblem, data: Source) -> float:
         """The lower bound from G = clip(P_Ω(M − L)), with ‖G‖₂ by Lanczos steps from warm vectors: up to six passes."""
         self.limit = problem.threshold_S(1.0, partial(self._threshold_at_low_rank, data))
         space = nuclear.KrylovSpace(data.shape[1])
@@ -248,7 +248,7 @@ class ProximalEntries(ProximalPair[Source]):
         self.probes = np.linalg.qr(space.leading_vectors(4))[0]
         return bound
 
-    def solution(self, problem: WithOracles, data: Source) -> Solution:
+    def solution(self, problem: SmoothProblem, data: Source) -> Solution:
         """L, and the S that is optimal for this L, which can only lower the objective."""
         threshold = problem.threshold_S(1.0, partial(self._threshold_at_low_rank, data))
         return Solution(data.low_rank(self.left, self.right), threshold=threshold)
@@ -264,7 +264,7 @@ class ProximalEntries(ProximalPair[Source]):
         return left, np.hstack([self.right, self.previous_right])
 
     def _leading(
-        self, problem: WithOracles, data: Source, right: Array, rows: tuple[Array, ...], svd_tol: float
+        self, problem: SmoothProblem, data: Source, right: Array, rows: tuple[Array, ...], svd_tol: float
     ) -> tuple[Array, Array, float]:
         """Singular values of X above the threshold of line 3, their right vectors, and the threshold."""
         lowest = 0.7 * self.cut

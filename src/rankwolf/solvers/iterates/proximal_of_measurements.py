@@ -11,7 +11,7 @@ from rankwolf.data.measurements import Measurements
 from rankwolf.ground.arrays import Array, inner
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.oracles import l1, nuclear
-from rankwolf.problem import WithOracles
+from rankwolf.problem import SmoothProblem
 from rankwolf.solvers.base import MeasuredSolution
 from rankwolf.solvers.iterates.base import BOUND_ORACLE
 from rankwolf.solvers.iterates.nuclear_oracle import NuclearOracle
@@ -44,7 +44,7 @@ class ProximalMeasured(ProximalPair[Measurements]):
     count: int | None = None
 
     @classmethod
-    def start(cls, problem: WithOracles, data: Measurements, rng: np.random.Generator) -> Self:
+    def start(cls, problem: SmoothProblem, data: Measurements, rng: np.random.Generator) -> Self:
         """L⁰ = S⁰ = 0."""
         gradient = data.adjoint(data.b)
         dtype = gradient.dtype
@@ -72,7 +72,7 @@ class ProximalMeasured(ProximalPair[Measurements]):
         """How many entries of S are not zero."""
         return int(np.count_nonzero(self.point.sparse))
 
-    def proximal_step(self, problem: WithOracles, data: Measurements, svd_tol: float) -> None:
+    def proximal_step(self, problem: SmoothProblem, data: Measurements, svd_tol: float) -> None:
         """Lines 3 and 4 from (L̂, Ŝ) = (L, S) + β((L, S) − (L, S)₋)."""
         new, old, beta = self.point, self.previous, self.momentum.factor
         self.residual = data.b - new.image - beta * (new.image - old.image)  # b − A[L̂ + Ŝ]
@@ -89,7 +89,7 @@ class ProximalMeasured(ProximalPair[Measurements]):
         misfit = data.b - image
         self.objective = problem.objective(inner(misfit, misfit), low_rank.nuclear_norm, l1.norm(sparse))
 
-    def find_bound(self, problem: WithOracles, data: Measurements) -> float:
+    def find_bound(self, problem: SmoothProblem, data: Measurements) -> float:
         """The lower bound from the residual r at (L̂, Ŝ), whose A*r is known; products with G for its norm."""
         r, G = self.residual, self.gradient
         tol = BOUND_ORACLE.tol_at(self.objective, self.lower_bound)
@@ -99,11 +99,11 @@ class ProximalMeasured(ProximalPair[Measurements]):
             self.dual = r
         return bound
 
-    def solution(self, problem: WithOracles, data: Measurements) -> MeasuredSolution:
+    def solution(self, problem: SmoothProblem, data: Measurements) -> MeasuredSolution:
         """The present pair, and the y of the best lower bound."""
         return MeasuredSolution(self.point.low_rank, self.point.sparse, self.dual)
 
-    def _shrink_L(self, problem: WithOracles, X: Array) -> LowRank:
+    def _shrink_L(self, problem: SmoothProblem, X: Array) -> LowRank:
         """Line 3: D_{λ_L/L_f}[X], or with radii the projection of X onto the nuclear ball."""
         projected: list[LowRank] = []
 

@@ -14,12 +14,16 @@ from typing import IO
 import numpy as np
 
 from rankwolf.files.address import Address
-from rankwolf.files.archive import Header, opened_archive, read_header
-from rankwolf.files.claims import REAL_KINDS, Budget
+from rankwolf.files.door import open_foreign, open_zip, stored_bytes
+from rankwolf.files.npz import Header, read_header
+from rankwolf.files.readers import REAL_KINDS
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
 from rankwolf.video.reading.base import Reader, Selection
 from rankwolf.video.reading.image_folder import fit_image
+
+# Frames are read one by one, so that a file may hold more than the memory.
+MOST_BYTES = 2**62
 
 
 class ArrayReader(Reader):
@@ -60,22 +64,20 @@ class ArrayReader(Reader):
     def _opened(self) -> Iterator[tuple[Header, Iterator[Array]]]:
         """(header, frames): the header of the file's array, and an iterator over its frames, while the block lasts."""
         address = self._address
-        if address.path.suffix.lower() != ".npz":
-            with address.path.open("rb") as file:
-                header = _checked(address, read_header(address, file, address.path.stat().st_size))
+        with open_foreign(address) as file:
+            if address.path.suffix.lower() != ".npz":
+                header = _checked(address, read_header(address, file, stored_bytes(address)))
                 order = "F" if header.fortran_order else "C"
                 yield header, iter(np.memmap(file, header.dtype, "r", file.tell(), header.shape, order))  # type: ignore[call-overload]
-            return
-        with opened_archive(address, Budget()) as archive:
-            name = (
-                "frames"
-                if "frames" in archive.names
-                else address.choose(archive.names, "array named 'frames'")
-            )
-            with archive.opened(name, copied=False) as (member, header):
-                if header.fortran_order:
-                    raise address.bad("its frames must lie one after the other.")
-                yield _checked(address, header), _read(address, member, header)
+                return
+            with open_zip(address, file, MOST_BYTES) as archive:
+                names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+                name = "frames" if "frames" in names else address.choose(names, "array named 'frames'")
+                with archive.open(f"{name}.npy") as member:
+                    header = read_header(address, member, archive.getinfo(f"{name}.npy").file_size)
+                    if header.fortran_order:
+                        raise address.bad("its frames must lie one after the other.")
+                    yield _checked(address, header), _read(address, member, header)
 
     def _picture(self, frame: Array) -> Array:
         needed("PIL")

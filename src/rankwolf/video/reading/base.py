@@ -149,6 +149,19 @@ class Reader(ABC):
 
         A ValueError if more than a tenth of the frames is missing, or with ``strict`` for any loss.
         """
+        found = self.damage()
+        if found is None:
+            return None
+        said, too_much = found
+        if strict:
+            raise ValueError(f"{said}. Without --strict a small loss is a warning.")
+        if too_much:
+            last = self.numbers[self.decoded - 1] + 1
+            raise ValueError(f"{said}. Give --end {last} to separate what is there.")
+        return said + "."
+
+    def damage(self) -> tuple[str, bool] | None:
+        """What was lost, as a sentence without its full stop, and whether it is too much; None if nothing was."""
         expected = self.expected
         missing = 0 if expected is None else max(0, expected - self.decoded)
         if not missing and not self.damaged:
@@ -156,16 +169,7 @@ class Reader(ABC):
         said = f"{str(self.path)!r} is truncated or damaged: {self.decoded} frames decoded"
         said += f" of {expected} declared" if expected is not None else ""
         said += f", {self.damaged} damaged on the way" if self.damaged else ""
-        return self._judged(said, strict, missing > MOST_LOST * (expected or 0))
-
-    def _judged(self, said: str, strict: bool, too_much: bool) -> str:
-        """The sentence about a loss; a ValueError instead with ``strict``, or where it is ``too_much``."""
-        if strict:
-            raise ValueError(f"{said}. Without --strict a small loss is a warning.")
-        if too_much:
-            last = self.numbers[self.decoded - 1] + 1
-            raise ValueError(f"{said}. Give --end {last} to separate what is there.")
-        return said + "."
+        return said, missing > MOST_LOST * (expected or 0)
 
 
 def is_colored(rgb: Array) -> bool:

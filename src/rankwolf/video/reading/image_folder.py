@@ -11,11 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from rankwolf.files.address import Address
+from rankwolf.files.address import Address, RefusedError
+from rankwolf.files.door import open_image
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
 from rankwolf.video.reading.base import Reader, Selection, is_colored
 
+# How many images of more than 8 bits are looked at to find how many bits they use.
+DEEP_SAMPLE = 16
 # The EXIF tag that says how a camera was held, from 1 to 8: 1 is upright; from 5 on height and width are exchanged.
 ORIENTATION, UPRIGHT, LYING = 0x0112, 1, 5
 # Kinds of images whose EXIF tags Pillow reads without decoding the image.
@@ -39,6 +42,7 @@ class ImageReader(Reader):
             raise Address(path).bad(f"{what} has no images ({', '.join(IMAGES)}).")
         width, height = self._common_size()
         self.names = [file.name for file in self._files]
+        self._shift = self._bits() - 8
         colored = selection.color is None and self._colored(self._files[0])
         super().__init__(path, selection, (height, width), len(self._files), colored)
 
@@ -53,10 +57,25 @@ class ImageReader(Reader):
                 )
         return first
 
+    def _bits(self) -> int:
+        """How many bits the levels of 16-bit images really use, from some of them: cameras write 10, 12, 14."""
+        brightest = 0
+        for file in self._files[:: -(-len(self._files) // DEEP_SAMPLE)]:
+            with open_image(file, file.parent) as image:
+                if image.mode == "F":
+                    raise Address(file).bad("its pixels are fractions. Save the images with 8 or 16 bits.")
+                if not image.mode.startswith("I"):
+                    return 8
+                try:
+                    brightest = max(brightest, int(np.asarray(image).max()))
+                except (OSError, ValueError, SyntaxError):  # reading it will say so
+                    continue
+        return max(8, brightest.bit_length())
+
     @staticmethod
     def _colored(file: Path) -> bool:
         """Whether an image is more than shades of gray; True also where it cannot be decoded."""
-        with open_image(file) as image:
+        with open_image(file, file.parent) as image:
             if image.mode in ("1", "L", "LA", "F") or image.mode.startswith("I"):
                 return False
             try:
@@ -67,7 +86,7 @@ class ImageReader(Reader):
 
     @staticmethod
     def _size(file: Path) -> tuple[int, int]:
-        with open_image(file) as image:
+        with open_image(file, file.parent) as image:
             width, height = image.size
             lying = orientation(image) >= LYING
         return (height, width) if lying else (width, height)
@@ -78,9 +97,11 @@ class ImageReader(Reader):
             yield self._picture(self._files[number])
 
     def _picture(self, file: Path) -> Array:
-        with open_image(file) as image:
+        with open_image(file, file.parent) as image:
             try:
-                return fit_image(image, self.width, self.height, self.channels)
+                return fit_image(image, self.width, self.height, self.channels, self._shift)
+            except RefusedError:
+                raise
             except Exception as error:  # Pillow's decoders raise what they like over damaged pixels
                 raise Address(file).bad(f"the image is damaged ({error}). Replace or remove it.") from error
 
@@ -92,21 +113,6 @@ def natural_key(name: str) -> list[Any]:
     ['f2.png', 'f10.png']
     """
     return [int(part) if part.isdecimal() else part.lower() for part in re.split(r"(\d+)", name)]
-
-
-def open_image(file: Path) -> Any:
-    """The image as Pillow opens it; a ValueError that names the file, also for an image that claims an absurd size."""
-    needed("PIL")
-    from PIL import Image
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            return Image.open(file)
-    except Exception as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        raise Address(file).bad(f"the image cannot be opened ({error}). Replace or remove it.") from error
 
 
 def orientation(image: Any) -> int:
@@ -122,15 +128,19 @@ def orientation(image: Any) -> int:
     return held if held in range(1, 9) else UPRIGHT
 
 
-def fit_image(image: Any, width: int, height: int, channels: int) -> Array:
-    """A Pillow image, upright, as uint8 pixels of this size and number of channels."""
+def fit_image(image: Any, width: int, height: int, channels: int, shift: int = 8) -> Array:
+    """A Pillow image, upright, as uint8 pixels of this size and number of channels.
+
+    Levels of more than 8 bits lose the last ``shift`` of them.
+    """
     needed("PIL")
     from PIL import Image, ImageOps
 
     if orientation(image) != UPRIGHT:
         image = ImageOps.exif_transpose(image)
-    if image.mode.startswith("I;16"):  # convert("L") would cut everything above 255
-        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if image.mode.startswith("I"):  # convert("L") would cut everything above 255
+        deep = np.asarray(image).astype(np.int64)
+        image = Image.fromarray(np.clip(deep >> shift, 0, 255).astype(np.uint8))
     image = image.convert("RGB" if channels == 3 else "L")
     if image.size != (width, height):
         smaller = width < image.size[0]

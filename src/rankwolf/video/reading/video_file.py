@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from rankwolf.files.address import Address
+from rankwolf.files.door import open_foreign, open_video
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
 from rankwolf.video.reading.base import MOST_LOST, Reader, Selection, is_colored
@@ -91,25 +91,19 @@ class VideoReader(Reader):
             if frame is not None:
                 yield frame
 
-    def losses(self, strict: bool) -> str | None:
+    def damage(self) -> tuple[str, bool] | None:
         """As in :class:`Reader`; a file that declares no count has lost frames if its last one comes too early."""
         duration = self._duration
         silence = duration - self._last - (0.0 if not self.rate else 1.0 / float(self.rate))
         cut = self._ended and silence > max(MOST_SILENCE, MOST_SILENCE_SHARE * duration)
         if self.count is not None or self.damaged or not cut:
-            return super().losses(strict)
+            return super().damage()
         said = f"{str(self.path)!r} is truncated: its last frame is at {self._last:.1f} of {duration:.1f} seconds"
-        return self._judged(said, strict, silence > MOST_LOST * duration)
+        return said, silence > MOST_LOST * duration
 
 
 def _open(address: Address) -> tuple[Any, Any]:
-    needed("av")
-    import av
-
-    try:
-        container = av.open(os.fspath(address.path))
-    except av.error.FFmpegError as error:
-        raise address.bad(f"it is not {VideoReader.words}: {error.strerror}.") from error
+    container = open_video(address, open_foreign(address))
     if not container.streams.video:
         raise address.bad("it has no video stream.")
     return container, container.streams.video[0]

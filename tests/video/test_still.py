@@ -1,0 +1,104 @@
+"""What stands still: a background that is mostly hidden, an object that L has taken in, light, and states."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rankwolf.video import LiveSettings, Separator
+from rankwolf.video.mask import Look, MaskModel, MaskRule
+from rankwolf.video.picture import Picture
+from rankwolf.video.still import Still, StillRule
+
+COUNT, SHAPE = 200, (48, 64, 3)
+
+
+def rendered(seed, hidden=0.0, noise=2.0):
+    """(frames, masks, scene): something busy covers the middle for a share of the time; the scene behind is fixed."""
+    rng = np.random.default_rng(seed)
+    scene = np.kron(rng.uniform(40, 200, (12, 16, 3)), np.ones((4, 4, 1)))
+    frames = scene + rng.normal(0.0, noise, (COUNT, *SHAPE))
+    masks = np.zeros((COUNT, *SHAPE[:2]), np.bool_)
+    if hidden:
+        for k in range(COUNT):
+            if (k // 10) % 10 < 10 * hidden:
+                masks[k, 12:36, 16:48] = True
+                frames[k, 12:36, 16:48] = rng.uniform(0, 255, 3) + rng.normal(0, 20, (24, 32, 3))
+    return np.clip(np.rint(frames), 0, 255).astype(np.uint8), masks, scene
+
+
+def learn(frames, side=5, **changes):
+    return Still.learn(
+        StillRule(**changes), len(frames), lambda k: (frames[k].astype(np.float32), None), side, 5e-4, 2
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("hidden", [0.3, 0.7])
+def test_a_background_that_is_mostly_hidden_is_found(seed, hidden):
+    frames, masks, scene = rendered(seed, hidden)
+    still = learn(frames)
+    assert still.stands[14:34, 18:46].all()
+    assert np.abs(still.scene - scene).mean() < 3.0
+    for k in (5, 95):
+        unusual = still.evidence(frames[k].astype(np.float32)) < 0.0
+        assert (unusual[14:34, 18:46] == masks[k, 14:34, 18:46]).mean() > 0.9
+
+
+def test_threads_change_nothing():
+    frames, _, _ = rendered(0, 0.3)
+    one = Still.learn(StillRule(), COUNT, lambda k: (frames[k].astype(np.float32), None), 5, 5e-4, 1)
+    two = learn(frames)
+    assert all(
+        np.array_equal(getattr(one, name), getattr(two, name)) for name in ("weights", "mode", "scene")
+    )
+
+
+@pytest.mark.parametrize(("lamp", "found"), [(True, False), (False, True)])
+def test_an_object_in_l_is_found_and_light_is_not(lamp, found):
+    """L shows what the frame shows, so that the residual is empty."""
+    frames, _, scene = rendered(4)
+    still = learn(frames)
+    now = scene.copy()
+    rng = np.random.default_rng(0)
+    now[12:36, 16:48] = 1.25 * scene[12:36, 16:48] if lamp else rng.uniform(0, 255, (24, 32, 3))
+    unusual = still.evidence(now.astype(np.float32)) < 0.0
+    assert unusual[14:34, 18:46].mean() > 0.9
+    absorbed = still.absorbed(now.astype(np.float32), now.astype(np.float32), unusual, 5)
+    assert (absorbed[14:34, 18:46].mean() > 0.9) == found
+
+
+def test_the_background_shows_no_object_of_the_mask(tmp_path):
+    frames, _, scene = rendered(5)
+    picture = Picture(*SHAPE)
+    rows = frames.reshape(COUNT, -1)
+
+    def look(k, taken_in=False):
+        low_rank = scene.copy()
+        if taken_in:
+            low_rank[12:36, 16:48] = 255.0 - scene[12:36, 16:48]
+        row = np.clip(np.rint(low_rank), 0, 255).astype(np.uint8).reshape(-1) if taken_in else rows[k]
+        return Look.at(picture, row, None, low_rank.reshape(-1).astype(np.float32))
+
+    model = MaskModel.learn(MaskRule(), COUNT, look, 2.0)
+    seen = look(0, taken_in=True)
+    mask, background = model.separate(seen)
+    assert mask[14:34, 18:46].mean() > 0.9
+    assert not mask[:8].any()
+    assert np.abs(background - scene)[14:34, 18:46].mean() < 4.0
+    model.save(tmp_path / "mask.npz")
+    again = MaskModel.load(tmp_path / "mask.npz", MaskRule())
+    for found, expected in zip(again.separate(seen), (mask, background), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_live_state_has_the_model_in_it(tmp_path):
+    frames, _, _ = rendered(6)
+    separator = Separator(LiveSettings(warm_up=130))
+    for frame in frames[:160]:
+        separator.update(frame)
+    separator.save(tmp_path / "state.npz")
+    again = Separator.load(tmp_path / "state.npz", LiveSettings(warm_up=130))
+    for frame in frames[160:]:
+        for one, two in zip(separator.update(frame), again.update(frame), strict=True):
+            np.testing.assert_array_equal(one, two)
