@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from rankwolf.kernels import pictures, regressions, selection, tile_loops
+from rankwolf.kernels import pictures, regressions, tile_loops
 
 GAPS = (0, 16, 32, 64, 128, 256)
 
@@ -83,7 +83,7 @@ def test_sums_over_a_tile_do_not_depend_on_addresses(name, dtype, shape):
     assert len(results(call, arrays, range(1, len(arrays)))) == 1
 
 
-@pytest.mark.parametrize("module", [pictures, regressions, selection, tile_loops])
+@pytest.mark.parametrize("module", [pictures, regressions, tile_loops])
 def test_arrays_are_copied_by_loops(module):
     """``a[:] = b`` costs whoever calls the kernel first two seconds: Numba compiles the words of an error for it."""
     copies = [

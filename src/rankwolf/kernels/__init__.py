@@ -16,7 +16,6 @@ formatting of numbers for it: two seconds more at the first call.
 
 from rankwolf.kernels.compiling import must
 from rankwolf.kernels.regressions import fit_stored_rows, search_rows
-from rankwolf.kernels.selection import trim_stored_rows
 from rankwolf.kernels.tile_loops import (
     align_with,
     cast_transposed,
@@ -46,5 +45,4 @@ __all__ = [
     "proximal_point",
     "search_rows",
     "subtract_sampled",
-    "trim_stored_rows",
 ]
