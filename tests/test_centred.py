@@ -67,8 +67,6 @@ def dense(tile):
 class Stack(Task):
     """All tiles and the numbers of their rows."""
 
-    writes_rows = False
-
     def start(self):
         return Tiles([], [])
 

@@ -15,7 +15,7 @@ import pytest
 from test_on_dask import as_dask, scene, settings  # skips where Dask is not installed
 
 import rankwolf as rw
-from rankwolf.data.on_dask import source, workers
+from rankwolf.data.on_dask import workers
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -75,7 +75,6 @@ def test_memory_that_runs_out_is_one_error(most, monkeypatch):
     """A limit that a nanny keeps is passed while a block is made, or when the residual is beside it."""
     # A worker dies in each attempt, and the system takes its time to make another.
     monkeypatch.setattr(workers, "WITHOUT_WORKERS", 20.0)
-    monkeypatch.setattr(source, "MOST_ATTEMPTS", 2)
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         distributed.LocalCluster(

@@ -360,7 +360,7 @@ def test_masks_that_do_not_fit(observed, words):
         ({"lambdas": "12"}, "'lambdas' .* number"),
         ({"lambdas": (1e-30, 1.0)}, "'lambdas' .* factor"),
         ({"lambdas": (True, True)}, "'lambdas' .* number"),
-        ({"radii": (1.0, -1.0)}, "'radii' .* positive"),
+        ({"radii": (1.0, -1.0)}, "'radii' .* at least 0"),
         ({"radii": (1e300, 1.0)}, "'radii' .* factor"),
         ({"radii": (1.0, 1.0), "lambdas": (1.0, 1.0)}, "'lambdas' and 'radii' .* exclude"),
         ({"delta": 0.0}, "'delta' .* 'auto' or a positive, finite number"),

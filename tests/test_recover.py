@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import re
 from functools import cache
 from itertools import islice
@@ -454,27 +453,6 @@ class TestScripts:
         assert len(errors) == 3
         assert errors[2] < errors[1] < 0.5 * errors[0]
         assert (tmp_path / "picture.png").stat().st_size > 10_000
-
-    def test_recovery(self, tmp_path, monkeypatch, capsys):
-        benchmark = load("benchmarks/quality/recovery.py")
-        settings = f"--seeds 2 --fractions 0.7 --operators cosines --output {tmp_path / 'r.png'}"
-        # A script, which reads its words from sys.argv.
-        monkeypatch.setattr("sys.argv", ["recovery", *settings.split()])
-        benchmark.main()
-        printed = capsys.readouterr().out
-        assert len(re.findall(r"\| cosines .* \| 2/2 ", printed)) == 2
-        assert (tmp_path / "r.png").exists()
-        assert len(json.loads((tmp_path / "r.json").read_text())["rows"]) == 4
-
-    def test_measured_fourier(self, monkeypatch):
-        benchmark = load("benchmarks/speed/measured_fourier.py")
-        # The benchmark's own size takes an hour.
-        monkeypatch.setattr(benchmark, "FRAMES", 30)
-        monkeypatch.setattr(benchmark, "FRAME_SHAPE", (5, 6))
-        rows = {row["method"]: row for row in benchmark.compare(0.05, 0.8, 0, most_seconds=0.5)}
-        assert set(rows) == set(benchmark.CONTESTANTS)
-        assert rows["FISTA"]["one_thousandth_iterations"] >= rows["FISTA"]["one_percent_iterations"] >= 1
-        assert rows["FW-T"]["fw_t_paper_seconds"] is not None
 
     def test_the_document_prints_what_it_says(self, capsys):
         text = (ROOT / "docs" / "sensing.md").read_text(encoding="utf-8")

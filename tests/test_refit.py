@@ -222,8 +222,8 @@ def test_one_pass_is_the_least_squares_of_rows_and_then_of_columns():
     data = rng.standard_normal((30, 8))
     data[rng.random(data.shape) < 0.2] = np.nan
     right = np.linalg.qr(rng.standard_normal((8, 2)))[0]
-    left = np.zeros((30, 2))
-    sums = InMemory(data, None, 1, transposed=False).run(RefitRows(right, np.eye(2), np.inf), left)
+    source = InMemory(data, None, 1, transposed=False)
+    sums, (left,) = source.run_with_rows(RefitRows(right, np.eye(2), np.inf), np.zeros((30, 2)))
     for i in range(30):
         seen = ~np.isnan(data[i])
         assert np.allclose(left[i], np.linalg.lstsq(right[seen], data[i, seen], rcond=None)[0], atol=1e-6)

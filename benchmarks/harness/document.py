@@ -12,11 +12,11 @@ from benchmarks.harness.machine import ROOT
 from benchmarks.harness.results import Row, table
 from benchmarks.paper import figure1
 from benchmarks.quality import agreement
-from benchmarks.scale import largest, scaling
-from benchmarks.speed import against_the_limit, memory, peers, time_to_gap, time_to_objective
+from benchmarks.scale import scaling
+from benchmarks.speed import against_the_limit, peers, time_to_gap, time_to_objective
 
 EXPERIMENTS: tuple[ModuleType, ...] = (
-    time_to_objective, time_to_gap, against_the_limit, memory, scaling, largest, peers, agreement,
+    time_to_objective, time_to_gap, against_the_limit, scaling, peers, agreement,
 )  # fmt: skip
 TARGET = ROOT / "docs" / "benchmarks.md"
 INTRODUCTION = """# Benchmarks

@@ -58,11 +58,11 @@ class TimedSource(InMemory):
         self.log: list[tuple[str, float]] = []
         super().__init__(data, observed, n_threads)
 
-    def run(self, task: Task[Any], *rows: Array) -> Any:
+    def run_with_rows(self, task: Task[Any], *rows: Any) -> Any:
         started = time.perf_counter()
-        sums = super().run(task, *rows)
+        found = super().run_with_rows(task, *rows)
         self.log.append((type(task).__name__, time.perf_counter() - started))
-        return sums
+        return found
 
 
 def compare(dataset: str, parameters: Row, method: str, threads: int, seed: int, steps: int = 14) -> Row:

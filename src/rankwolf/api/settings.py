@@ -181,7 +181,7 @@ def check_settings(
         max_seconds=None if max_seconds is None else check_number("max_seconds", max_seconds, where=where),
         problem=problem,
         weights=None if lambdas is None else check_pair("lambdas", lambdas, where),
-        bounds=None if radii is None else check_pair("radii", radii, where),
+        bounds=None if radii is None else check_pair("radii", radii, where, positive=False),
         epsilon=None if noise is None else check_number("noise", noise, positive=False, where=where),
         from_noise=number is None,
         delta=PAPER_DELTA if number is None else number,

@@ -25,9 +25,9 @@ class Bounded(Around[S]):
         super().__init__(task)
         self.bound = bound
 
-    def visit(self, sums: S, tile: Array, *rows: Array) -> None:
+    def visit(self, sums: S, tile: Array, *rows: Array) -> tuple[Array, ...] | None:
         """Show the bounded tile to the other task; it is copied only where an entry is out of scale."""
-        self.task.visit(sums, bounded(tile, self.bound), *rows)
+        return self.task.visit(sums, bounded(tile, self.bound), *rows)
 
 
 def bounded(tile: Any, bound: float) -> Any:
@@ -50,7 +50,6 @@ class MeasureFar(Task[ExcessSums]):
     """By how much entries out of scale exceed the bound in all: S takes that, and pays for it."""
 
     sees_all = True
-    writes_rows = False
 
     def __init__(self, bound: float) -> None:
         self.bound = bound
@@ -92,8 +91,6 @@ class ScaleSums(Sums):
 
 class FindScale(Task[ScaleSums]):
     """Count the entries beyond ±``limit`` by row and column, and find the largest magnitude that is not beyond."""
-
-    writes_rows = False
 
     def __init__(self, limit: float, columns: int) -> None:
         self.limit, self.columns = limit, columns

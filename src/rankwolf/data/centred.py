@@ -75,11 +75,11 @@ class InUnits(Around[S]):
         super().__init__(task)
         self.units, self.aligned = units, aligned
 
-    def visit(self, sums: S, tile: Any, *rows: Array) -> None:
+    def visit(self, sums: S, tile: Any, *rows: Array) -> tuple[Array, ...] | None:
         """Show the tile to the other task, in the new units."""
         end = len(rows) - self.aligned
         units = [*rows[end:], *self.units]
-        self.task.visit(sums, in_units(tile, units[0], units[1]), *rows[:end])
+        return self.task.visit(sums, in_units(tile, units[0], units[1]), *rows[:end])
 
 
 class Centred(Source):
@@ -156,20 +156,22 @@ class Centred(Source):
         """The row ranges of the other source's tiles."""
         return self._source.tiles(depth)
 
-    def run(self, task: Task[S], *rows: Any) -> S:
+    def run_with_rows(self, task: Task[S], *rows: Any) -> tuple[S, list[Any]]:
         """A pass of the other source, with a task that changes each tile first."""
         self.prepare()
         self.passes += 1
         task = self.in_scale(task)
         try:
             if not task.reads_data:
-                return self._source.run(task, *rows)
+                return self._source.run_with_rows(task, *rows)
             if not self.transposed:
-                return self._source.run(InUnits(task, self._units, aligned=0), *rows)
+                task = InUnits(task, self._units, aligned=0)
+                return self._source.run_with_rows(task, *rows)
             if self._aligned is None:
                 self._aligned = [self._source.spread(line) for line in self._units if line is not None]
             rest = self._units[len(self._aligned) :]
-            return self._source.run(InUnits(task, rest, len(self._aligned)), *rows, *self._aligned)
+            task = InUnits(task, rest, len(self._aligned))
+            return self._source.run_with_rows(task, *rows, *self._aligned)
         finally:
             self.bytes_read = self._source.bytes_read
 

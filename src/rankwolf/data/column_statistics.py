@@ -107,8 +107,10 @@ class ColumnSums(Sums):
 class SumBothWays(Task[ColumnSums]):
     """Sums of ``measure(tile, *rows)``, an array or a CSR array of the tile's shape, along its rows and its columns.
 
-    Row-aligned arrays: those that ``measure`` takes, and last one of one column, which gets the sum of each row.
+    Row-aligned arrays: those that ``measure`` takes. Makes the sum of each row.
     """
+
+    makes = ((1, np.float64),)
 
     def __init__(self, measure: Callable[..., Any], width: int) -> None:
         self.measure, self.width = measure, width
@@ -117,12 +119,11 @@ class SumBothWays(Task[ColumnSums]):
         """Zeros."""
         return ColumnSums(np.zeros(self.width))
 
-    def visit(self, sums: ColumnSums, tile: Any, *rows: Array) -> None:
+    def visit(self, sums: ColumnSums, tile: Any, *rows: Array) -> tuple[Array]:
         """Measure one tile; add it up along its rows and its columns."""
-        *others, across = rows
-        measured = self.measure(tile, *others)
+        measured = self.measure(tile, *rows)
         sums.columns += measured.sum(axis=0, dtype=np.float64)
-        across[:, 0] = measured.sum(axis=1, dtype=np.float64)
+        return (np.asarray(measured.sum(axis=1, dtype=np.float64)).reshape(-1, 1),)
 
 
 def line_sums(source: Source, measure: Callable[..., Any], *rows: Any) -> tuple[Array, Array]:
@@ -130,9 +131,8 @@ def line_sums(source: Source, measure: Callable[..., Any], *rows: Any) -> tuple[
 
     ``measure`` is sent to the workers of a cluster, so it must be a function of a module, or a partial of one.
     """
-    across = source.allocate(1, np.float64)
-    columns = source.run(SumBothWays(measure, source.shape[1]), *rows, across).columns
-    lines = source.gather(across)[:, 0]
+    sums, made = source.run_with_rows(SumBothWays(measure, source.shape[1]), *rows)
+    columns, lines = sums.columns, source.gather(made[0])[:, 0]
     return (columns, lines) if source.transposed else (lines, columns)
 
 

@@ -1,8 +1,8 @@
 """The one contract for data: a source reads tiles, and runs passes over them.
 
 A *pass* shows every tile once to a :class:`~rankwolf.data.tasks.Task`, together with the same rows of row-aligned
-arrays (:mod:`rankwolf.data.row_arrays`), which the task may overwrite, and adds up the sums that the task collects.
-They are added in the order of the tiles, so the result does not depend on which thread was faster.
+arrays (:mod:`rankwolf.data.row_arrays`). It adds up the sums that the task finds, and keeps the new rows that the task
+makes. Sums are added in the order of the tiles, so the result does not depend on which thread was faster.
 
 The rows that a solver sees are the longer side of the matrix where the storage leaves the choice. ``transposed`` says
 that the solver sees the transpose of the user's matrix; methods with ``user`` in their names count rows and columns as
@@ -254,16 +254,22 @@ class Source(RowArrays, ABC):
 
     def run(self, task: Task[S], *rows: Any) -> S:
         """One pass: show every tile to ``task``, with the same rows of the row-aligned ``rows``; return the sums."""
+        return self.run_with_rows(task, *rows)[0]
+
+    def run_with_rows(self, task: Task[S], *rows: Any) -> tuple[S, list[Any]]:
+        """(sums, new row-aligned arrays) of one pass. The arrays that the task calls ``donated`` are used up."""
         current().check()
         self.prepare()
         self.passes += 1
+        made = [rows[k] for k in task.donated]
+        made += [self.allocate(width, dtype) for width, dtype in task.makes[len(made) :]]
         total: S | None = None
-        for sums in self._groups(self.in_scale(task), rows):
+        for sums in self._groups(self.in_scale(task), rows, made):
             if total is None:
                 total = sums
             else:
                 total.add(sums)
-        return task.start() if total is None else total
+        return task.start() if total is None else total, made
 
     def in_scale(self, task: Task[S]) -> Task[S]:
         """The task, to which entries beyond ±``bound`` are shown as ±``bound``; the task itself if it ``sees_all``."""
@@ -278,14 +284,14 @@ class Source(RowArrays, ABC):
         """Use the summary that an earlier run made of the same data, which saves the first pass."""
         self.bound, vars(self)["summary"] = summary.bound, summary
 
-    def _groups(self, task: Task[S], rows: tuple[Array, ...]) -> Iterator[S]:
+    def _groups(self, task: Task[S], rows: tuple[Array, ...], made: list[Array]) -> Iterator[S]:
         if task.large_sums:
             parts = [_quartered(part) for part in self.groups(task.depth, self.n_threads)]
         else:
             parts = self.groups(task.depth, GROUPS)
 
-        # A task that writes no rows can be given up between two tiles when the time is up.
-        limit = Deadline(None) if task.writes_rows else current()
+        # A pass that uses up rows is not given up between two tiles when the time is up.
+        limit = Deadline(None) if task.donated else current()
 
         def visit(part: list[tuple[int, int]]) -> S:
             sums = task.start()
@@ -295,7 +301,11 @@ class Source(RowArrays, ABC):
                     if self._stop.is_set():
                         break
                     limit.check()
-                    task.visit(sums, next(tiles), *(array[start:stop] for array in rows))
+                    shown = [array[start:stop] for array in rows]
+                    new = task.visit(sums, next(tiles), *shown) or ()
+                    for array, block in zip(made, new, strict=True):
+                        if not any(block is shown[k] for k in task.donated):
+                            array[start:stop] = block
                     self.workspace.give_back(start, stop)
             task.close(sums)
             return sums

@@ -50,8 +50,6 @@ class DataSums(Sums):
 class Describe(Task[DataSums]):
     """The first pass over any data: its norm, counts and largest magnitude."""
 
-    writes_rows = False
-
     def start(self) -> DataSums:
         """Zeros."""
         return DataSums(0.0, 0, 0, [])

@@ -1,8 +1,8 @@
-"""What a pass does: a :class:`Task` visits every tile of a matrix once and adds to its :class:`Sums`.
+"""What a pass does: a :class:`Task` maps (tile, rows) to (sums, new rows), for every tile of a matrix.
 
-A *tile* is a few consecutive rows of the matrix as a C-contiguous float array in which **NaN marks what was not
-observed**, or a CSR array of the observed entries where the source is sparse. A tile may be a view of the caller's
-data: a task never writes into it.
+What is lost can simply be computed again. A *tile* is a few consecutive rows of the matrix as a C-contiguous float
+array in which **NaN marks what was not observed**, or a CSR array of the observed entries where the source is sparse. A
+tile may be a view of the caller's data: a task never writes into it.
 """
 
 from __future__ import annotations
@@ -46,14 +46,18 @@ class Task(ABC, Generic[S]):
     - ``depth``: the number of columns of products with the tile. A deep task gets taller tiles, so that adding up its
       n × depth sums costs little beside the products.
     - ``reads_data``: False for a task that only looks at row-aligned arrays; it is shown tiles without columns.
-    - ``writes_rows``: False for a task that overwrites no row-aligned array.
+    - ``makes``: the width and the type of each row-aligned array that it makes.
+    - ``donated``: places of row-aligned arrays that nobody needs after the pass. The task may write into the rows of
+      these and return them: the first arrays that it makes are alike, and take their memory where that is in this
+      process. It changes no others.
     - ``large_sums``: one set of sums for each thread and no more, and tiles of a quarter of the height, to save memory.
     - ``sees_all``: entries that are out of scale are shown as they are (:mod:`rankwolf.data.bounded`).
     """
 
     depth: int = 0
     reads_data: bool = True
-    writes_rows: bool = True
+    makes: tuple[tuple[int, Any], ...] = ()
+    donated: tuple[int, ...] = ()
     large_sums: bool = False
     sees_all: bool = False
 
@@ -67,8 +71,11 @@ class Task(ABC, Generic[S]):
         """New sums with nothing added yet, for a group of tiles."""
 
     @abstractmethod
-    def visit(self, sums: S, tile: Array, *rows: Array) -> None:
-        """Work on one tile and the same rows of the row-aligned arrays; add to ``sums``."""
+    def visit(self, sums: S, tile: Array, *rows: Array) -> tuple[Array, ...] | None:
+        """Add to ``sums`` what follows from one tile and the same rows of the row-aligned arrays.
+
+        Returns these rows of the arrays that the task ``makes``.
+        """
 
     def close(self, sums: S) -> None:
         """Called once after the last tile of a group, for a task that gathers tiles before it works on them."""
@@ -80,7 +87,7 @@ class Around(Task[S]):
     def __init__(self, task: Task[S]) -> None:
         self.task = task
         self.depth, self.reads_data, self.sees_all = task.depth, task.reads_data, task.sees_all
-        self.writes_rows, self.large_sums = task.writes_rows, task.large_sums
+        self.makes, self.donated, self.large_sums = task.makes, task.donated, task.large_sums
 
     @property
     def label(self) -> str:

@@ -50,7 +50,6 @@ class RowSums(Sums):
 class CompleteRows(Task[RowSums]):
     """One round over all rows of a source. Which cells count is decided from the start, twice: no state is kept."""
 
-    writes_rows = False
     sees_all = True
 
     def __init__(self, factors: Factors, settings: FactorSettings) -> None:

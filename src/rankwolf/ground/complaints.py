@@ -45,13 +45,16 @@ def bad(name: str, rule: str, got: object, where: str = "decompose", remedy: str
     )
 
 
-def check_pair(name: str, pair: Any, where: str = "decompose") -> tuple[float, float]:
-    """``pair`` as two positive floats; an error where it is anything else."""
+def check_pair(
+    name: str, pair: Any, where: str = "decompose", *, positive: bool = True
+) -> tuple[float, float]:
+    """``pair`` as two floats that :func:`check_number` accepts; an error where it is anything else."""
     try:
         first, second = pair
     except (TypeError, ValueError):
         raise bad(name, "a pair of numbers", repr(pair), where) from None
-    return check_number(name, first, where=where), check_number(name, second, where=where)
+    first, second = (check_number(name, x, positive=positive, where=where) for x in (first, second))
+    return first, second
 
 
 def check_number(name: str, value: Any, *, positive: bool = True, where: str = "decompose") -> float:

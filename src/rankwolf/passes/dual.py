@@ -84,7 +84,6 @@ class GramTask(Task[GramSums]):
     """
 
     large_sums = True
-    writes_rows = False
 
     def __init__(self, source: Source, dtype: np.dtype[np.generic], values: int) -> None:
         self.columns, self.dtype, self.value_count = source.shape[1], dtype, values
@@ -189,8 +188,6 @@ class DualProduct(DualSums):
 class MultiplyDual(Task[DualProduct]):
     """YᵀY·block for the Y of :class:`GramOfDual`, where its Gram matrix would be too large. Rows: left."""
 
-    writes_rows = False
-
     def __init__(self, right: Array, limit: float, deflation: Deflation | None, block: Array) -> None:
         self.right, self.limit, self.deflation = np.ascontiguousarray(right.T), limit, deflation
         self.block = block.astype(right.dtype)
@@ -206,18 +203,18 @@ class MultiplyDual(Task[DualProduct]):
 
 
 class AppendProducts(Task[DualSums]):
-    """Write G·block for G = clip(M − L, ±limit). Rows: one array, L's left factor and columns to be overwritten."""
+    """L's left factor with G·block beside it, for G = clip(M − L, ±limit). Rows: left; makes the wider array."""
 
     def __init__(self, right: Array, limit: float, block: Array) -> None:
         self.right, self.limit = np.ascontiguousarray(right.T), limit
         self.block = np.ascontiguousarray(block, right.dtype)
+        self.makes = ((right.shape[1] + block.shape[1], right.dtype),)
 
     def start(self) -> DualSums:
         """Zeros."""
         return DualSums(np.zeros(DUAL_VALUES))
 
-    def visit(self, sums: DualSums, tile: Any, *rows: Array) -> None:
-        """Multiply one tile of G by the block, into the columns after the left factor."""
-        known = self.right.shape[0]
-        left = np.ascontiguousarray(rows[0][:, :known])
-        rows[0][:, known:] = dual_tile(tile, left, self.right, self.limit, None, sums) @ self.block
+    def visit(self, sums: DualSums, tile: Any, *rows: Array) -> tuple[Array]:
+        """Multiply one tile of G by the block."""
+        product = dual_tile(tile, rows[0], self.right, self.limit, None, sums) @ self.block
+        return (np.hstack([rows[0], product]),)

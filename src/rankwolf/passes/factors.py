@@ -27,8 +27,6 @@ class EvaluateFactors(Task[HuberSums]):
     Nothing of the matrix's size is kept: 2r + 4q operations an entry for rank r and q probes.
     """
 
-    writes_rows = False
-
     def __init__(self, right: Array, limit: float, block: Array | None = None) -> None:
         self.right, self.limit = np.ascontiguousarray(right.T), limit
         self.block = (
@@ -61,8 +59,6 @@ class MisfitSums(Sums):
 
 class MisfitOfPair(Task[MisfitSums]):
     """The misfit of L = left·rightᵀ and a stored S. Rows: left, row numbers."""
-
-    writes_rows = False
 
     def __init__(self, right: Array, sparse: scipy.sparse.csr_array) -> None:
         self.right, self.sparse = np.ascontiguousarray(right.T), sparse

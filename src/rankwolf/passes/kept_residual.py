@@ -36,18 +36,21 @@ class ResidualSums(Sums):
 class MoveResidual(Task[ResidualSums]):
     """D ← keep·D + gain·(M − left·rightᵀ) on Ω, the sums at the new D, and GᵀG·block for a block of vectors.
 
-    Rows: the residual D (overwritten) and ``left``. One read of M, one read and one write of D.
+    Rows: the residual D, which is used up, and ``left``. Makes the new D. One read of M, one read and one write of D.
     """
+
+    donated = (0,)
 
     def __init__(self, keep: float, gain: float, right: Array, limit: float, block: Array) -> None:
         self.keep, self.gain, self.limit = keep, gain, limit
         self.right, self.block = right, block
+        self.makes = ((right.size, right.dtype),)
 
     def start(self) -> ResidualSums:
         """Zeros."""
         return ResidualSums(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, product=np.zeros(self.block.shape))
 
-    def visit(self, sums: ResidualSums, tile: Array, *rows: Array) -> None:
+    def visit(self, sums: ResidualSums, tile: Array, *rows: Array) -> tuple[Array]:
         """Move one tile of D, and add its sums and GᵀG·block."""
         residual, left = rows[0], rows[1]
         clipped = np.empty_like(residual)
@@ -59,6 +62,7 @@ class MoveResidual(Task[ResidualSums]):
         )
         self.finish(sums, tile, clipped, *rows)
         sums.product += clipped.T @ (clipped @ self.block)
+        return (residual,)
 
     def finish(self, sums: ResidualSums, tile: Array, clipped: Array, *rows: Array) -> None:
         """Called between the sums and the products: a subclass may correct single entries here."""
@@ -101,7 +105,6 @@ class MultiplyResidual(Task[ProductSums]):
     """GᵀG·block from the residual alone. Rows: D."""
 
     reads_data = False
-    writes_rows = False
 
     def __init__(self, block: Array, limit: float) -> None:
         self.block, self.limit = block, limit
@@ -127,18 +130,21 @@ class AtomSums(Sums):
 
 
 class AlignAtom(Task[AtomSums]):
-    """left ← G·right, and the inner products of the atom left·rightᵀ. Rows: D, left (overwritten). Reads M and D."""
+    """left = G·right, and the inner products of the atom left·rightᵀ. Rows: D; makes left. Reads M and D."""
 
     def __init__(self, right: Array, limit: float) -> None:
         self.right, self.limit = right, limit
+        self.makes = ((1, right.dtype),)
 
     def start(self) -> AtomSums:
         """Zeros."""
         return AtomSums()
 
-    def visit(self, sums: AtomSums, tile: Array, *rows: Array) -> None:
+    def visit(self, sums: AtomSums, tile: Array, *rows: Array) -> tuple[Array]:
         """The rows of ``left`` that belong to one tile, and its inner products."""
-        sums.collect(kernels.align_with(tile, rows[0], self.limit, self.right, rows[1]))
+        left = np.empty((len(tile), 1), self.right.dtype)
+        sums.collect(kernels.align_with(tile, rows[0], self.limit, self.right, left))
+        return (left,)
 
 
 @dataclass
@@ -164,8 +170,6 @@ class LargestEntry(Sums):
 class FindLargest(Task[LargestEntry]):
     """The largest entry of D, the ℓ1 ball's oracle, and M there. Rows: D, row numbers. One read of M and D."""
 
-    writes_rows = False
-
     def start(self) -> LargestEntry:
         """No entry yet."""
         return LargestEntry()
@@ -189,7 +193,6 @@ class MeasureExcess(Task[ExcessSums]):
     """Value and slope for one Newton step of the ℓ1 projection: the excess of |D| over θ. Rows: D; M is not read."""
 
     reads_data = False
-    writes_rows = False
 
     def __init__(self, threshold: float) -> None:
         self.threshold = threshold

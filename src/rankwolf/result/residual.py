@@ -62,7 +62,6 @@ class SparseTiles(Sums):
 class CollectSparse(Task[SparseTiles]):
     """Collect S = T_θ(P_Ω(M − L)), tile by tile. Row-aligned array: ``left``, for L = left·rightᵀ."""
 
-    writes_rows = False
     sees_all = True
 
     def __init__(self, right: Array, threshold: float, shrinks: bool) -> None:

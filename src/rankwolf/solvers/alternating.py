@@ -47,21 +47,22 @@ class RegressionSums(ClippedSums):
 
 
 class FitRows(Task[RegressionSums]):
-    """The rows' regressions on ``right``, then the sums of G at the result and GᵀG·``probes``. Rows: U (moved)."""
+    """The rows' regressions on ``right``, then the sums of G at the result and GᵀG·``probes``. Rows: U; makes U⁺."""
 
     def __init__(self, problem: Penalized, right: Array, probes: Array, tol: float) -> None:
         self.problem, self.tol = problem, tol
         self.right, self.right_t = right, np.ascontiguousarray(right.T)
         self.probes = probes.astype(right.dtype)
+        self.makes = ((right.shape[1], right.dtype),)
 
     def start(self) -> RegressionSums:
         """Zeros."""
         rank = self.right.shape[1]
         return RegressionSums(np.zeros(CLIPPED_VALUES), np.zeros((rank, rank)), np.zeros(self.probes.shape))
 
-    def visit(self, sums: RegressionSums, tile: Any, *rows: Array) -> None:
+    def visit(self, sums: RegressionSums, tile: Any, *rows: Array) -> tuple[Array]:
         """Fit the rows of one sparse tile, then add its sums."""
-        left, weights = rows[0], self.problem
+        left, weights = rows[0].copy(), self.problem
         kernels.must(self.right.shape[0] == tile.shape[1])
         if left.shape[1]:
             kernels.fit_stored_rows(
@@ -80,6 +81,7 @@ class FitRows(Task[RegressionSums]):
         if self.probes.shape[1]:
             clipped = clip_tile(tile, left, self.right_t, weights.lambda_S, sums.values)
             sums.product += clipped.T @ (clipped @ self.probes)
+        return (left,)
 
 
 @dataclass
@@ -91,25 +93,26 @@ class ProbeSums(Sums):
 
 
 class MeasureAtoms(Task[ProbeSums]):
-    """Gv for each probe v, and the observed part of the atom u vᵀ, u = Gv/‖Gv‖. Rows: U, Gv (written)."""
+    """Gv for each probe v, and the observed part of the atom u vᵀ, u = Gv/‖Gv‖. Rows: U; makes Gv."""
 
     def __init__(self, problem: Penalized, right: Array, probes: Array) -> None:
         self.limit, self.right_t = problem.lambda_S, np.ascontiguousarray(right.T)
         self.probes = probes.astype(right.dtype)
+        self.makes = ((probes.shape[1], right.dtype),)
 
     def start(self) -> ProbeSums:
         """Zeros."""
         count = self.probes.shape[1]
         return ProbeSums(np.zeros(count), np.zeros(count))
 
-    def visit(self, sums: ProbeSums, tile: Any, *rows: Array) -> None:
-        """Write Gv for the rows of one sparse tile, and measure the atoms there."""
-        left, images = rows
-        images[...] = clip_tile(tile, left, self.right_t, self.limit) @ self.probes
+    def visit(self, sums: ProbeSums, tile: Any, *rows: Array) -> tuple[Array]:
+        """Gv for the rows of one sparse tile, and the sums of the atoms there."""
+        images = clip_tile(tile, rows[0], self.right_t, self.limit) @ self.probes
         squares = np.square(images, dtype=np.float64)
         seen = with_entries(tile, np.ones_like(tile.data)) @ np.square(self.probes)
         sums.lengths += np.sum(squares, axis=0)
         sums.squares += np.sum(squares * seen, axis=0)
+        return (images,)
 
 
 @dataclass
@@ -192,7 +195,7 @@ class Alternating(Solver[Penalized, AlternatingState]):
             self._add_directions(problem, source, state)
         if state.left.shape[1]:
             task = FitRows(problem, state.left, np.zeros((source.shape[0], 0)), 1e-9)
-            state.columns.run(task, state.right)
+            state.right = state.columns.run_with_rows(task, state.right)[1][0]
             source.passes += 1
         self._fit_rows(problem, source, state)
         return state
@@ -229,7 +232,8 @@ class Alternating(Solver[Penalized, AlternatingState]):
     @staticmethod
     def _fit_rows(problem: Penalized, source: Source, state: AlternatingState) -> None:
         """Fit U to V; then the objective, one step of subspace iteration on GᵀG, and balanced factors. One pass."""
-        sums = source.run(FitRows(problem, state.right, state.probes, 1e-9), state.left)
+        task = FitRows(problem, state.right, state.probes, 1e-9)
+        sums, (state.left,) = source.run_with_rows(task, state.left)
         state.sums = ClippedSums(sums.values)
         projected = state.probes.T @ sums.product
         squared, vectors = np.linalg.eigh(0.5 * (projected + projected.T))
@@ -251,8 +255,8 @@ class Alternating(Solver[Penalized, AlternatingState]):
         Along one atom the best step is t = (σ − λ_L)/‖P_Ω(u vᵀ)‖²; along q atoms at once, a q-th of it is safe.
         """
         count = min(max(NEW_DIRECTIONS, state.left.shape[1] // 2), state.probes.shape[1])
-        probes, images = state.probes[:, :count], source.allocate(count)
-        sums = source.run(MeasureAtoms(problem, state.right, probes), state.left, images)
+        probes = state.probes[:, :count]
+        sums, (images,) = source.run_with_rows(MeasureAtoms(problem, state.right, probes), state.left)
         lengths = np.sqrt(sums.lengths)
         good = lengths > problem.lambda_L
         if not good.any():

@@ -497,10 +497,8 @@ def sweep(
         length=move.length,
         least_live=settings.least_live,
     )
-    rows = source.allocate(basis.shape[1])
-    before = source.allocate(state.left_map.shape[1])
-    left = source.allocate(right.shape[1])
-    sums = source.run(task, state.rows, state.previous_rows, state.shares, rows, before, left)
+    sums, made = source.run_with_rows(task, state.rows, state.previous_rows, state.shares)
+    state.shares, rows, before, left = made
     scaled = sums.left_gram * np.sqrt(np.outer(task.squares, task.squares))
     nuclear_norm = float(np.sum(np.sqrt(np.maximum(np.linalg.eigvalsh(scaled), 0.0))))
     objective = state.weights.objective(sums.g_squared, nuclear_norm, sums.s_norm)
@@ -614,8 +612,8 @@ class HybridPass(Task[HybridSums]):
     (``left_map``, ``start_map``, ``previous_map``): U starts as B·start_map − U₋·previous_map; before momentum it is
     B·left_map. On the ``first`` pass B is the U of a given L; without one, U starts as a least-squares fit to V.
 
-    Rows in: B of the pass before, and the U⁺ before that; rows in and out: the observed and the live share; rows out:
-    B, U before momentum, U. Cost: (4p + 2)r + 4k operations an entry for p steps of the rows, rank r and k columns in
+    Rows: B of the pass before, the U⁺ before that, and the observed and the live share. Makes the shares, B, U before
+    momentum, U. Cost: (4p + 2)r + 4k operations an entry for p steps of the rows, rank r and k columns in
     Q: 14r + 4k with p = 3.
     """
 
@@ -642,6 +640,8 @@ class HybridPass(Task[HybridSums]):
         self.overlap = (right.T @ basis).astype(dtype)
         self.squares = np.sum(np.square(right, dtype=np.float64), axis=0)
         self.depth, self.length = basis.shape[1], dtype.type(length)
+        widths = 2, basis.shape[1], self.left_map.shape[1], right.shape[1]
+        self.makes = tuple((width, dtype) for width in widths)
 
     def start(self) -> HybridSums:
         """Zeros."""
@@ -649,29 +649,30 @@ class HybridPass(Task[HybridSums]):
         shapes = (CLIPPED_VALUES,), (k, k), (n, k), (r, k), (r, r), (k, k)
         return HybridSums(*map(np.zeros, shapes))
 
-    def visit(self, sums: HybridSums, tile: Array, *rows: Array) -> None:
+    def visit(self, sums: HybridSums, tile: Array, *rows: Array) -> tuple[Array, ...]:
         """Move the rows of U that belong to one tile, make B there, and add the sums."""
-        old_basis, old_left, shares, new_basis, before, left = rows
+        old_basis, old_left, shares = rows
+        shares, before = shares.copy(), old_basis @ self.left_map
         if self.first:
             shares[:] = 1.0 if self.full else observed_share(tile)
         if self.first and not self.left_map.shape[0]:
             # Least squares without clipping, the Gram matrix of each row's observed columns taken as w·VᵀV.
             none = np.zeros((tile.shape[0], self.right.shape[1]), self.right.dtype)
-            left[...] = (clip_tile(tile, none, self.right_t, inf) @ self.right) * self._inverse(shares)
+            left = (clip_tile(tile, none, self.right_t, inf) @ self.right) * self._inverse(shares)
         else:
-            np.matmul(old_basis, self.left_map, out=before)
-            np.matmul(old_basis, self.start_map, out=left)
+            left = old_basis @ self.start_map
             if self.previous_map.size:
                 left -= old_left @ self.previous_map
         clipped = self._fit_rows(tile, left, shares, sums)
         part = clipped @ self.basis
         sums.probe_gram += part.T @ part
         part *= self.length
-        new_basis[...] = left @ self.overlap + part
+        new_basis = left @ self.overlap + part
         sums.basis_gram += new_basis.T @ new_basis
         sums.clipped_basis += clipped.T @ new_basis
         sums.left_basis += left.T @ new_basis
         sums.left_gram += left.T @ left
+        return shares, new_basis, before, left
 
     def _inverse(self, shares: Array) -> Array:
         """(w·VᵀV + λ_L I)⁻¹, diagonal, for each row; w = 1 is the majorant that cannot overshoot."""

@@ -122,7 +122,7 @@ class RefitSums(Sums):
 
 
 class RefitRows(Task[RefitSums]):
-    """One pass: the rows of U move to their least squares. Rows: U, first multiplied by ``turn``.
+    """One pass: the rows of U·``turn`` move to their least squares. Rows: U; makes the new U.
 
     ``right`` is V, with orthonormal columns. ``prior`` is σ²C⁻¹, ``scales`` the noise of the columns in units of σ.
     Without ``moves`` the residual is only measured, and an entry counts within the ``limit``. Cost: about
@@ -152,7 +152,7 @@ class RefitRows(Task[RefitSums]):
         self.scales = np.ones(n, right.dtype) if scales is None else scales.astype(right.dtype)
         self.scaled = np.ascontiguousarray(right / self.scales[:, None])
         self.sigma, self.stride, self.settings = sigma, stride, settings
-        self.full = n * r * r <= settings.numbers
+        self.makes, self.full = ((r, right.dtype),), n * r * r <= settings.numbers
         self.depth = r
         # The last pass, which counts outliers, counts entries that are out of scale among them.
         self.sees_all = not moves and limit < np.inf
@@ -176,16 +176,16 @@ class RefitRows(Task[RefitSums]):
             np.zeros(n),
         )
 
-    def visit(self, sums: RefitSums, tile: Any, *rows: Array) -> None:
+    def visit(self, sums: RefitSums, tile: Any, *rows: Array) -> tuple[Array]:
         """One tile, dense or sparse. Overflow is allowed: a cell near the largest float counts as infinitely far."""
-        left = rows[0]
-        left[...] = left @ self.turn
+        left = rows[0] @ self.turn
         with np.errstate(over="ignore"):
             if scipy.sparse.issparse(tile):
                 self._visit_stored(sums, tile, left)
             else:
                 self._visit_dense(sums, tile, left)
         self._add_rows(sums, left)
+        return (left,)
 
     def _visit_dense(self, sums: RefitSums, tile: Array, left: Array) -> None:
         residual = tile - left @ self.right_t
@@ -488,8 +488,7 @@ def extended(
             block = orthonormal_against(product, known, rng)
         product = source.run(MultiplyDual(right, limit, None, block), left).product
         block = (block @ np.linalg.eigh(block.T @ product)[1])[:, ::-1][:, :extra]
-        left = source.map(partial(_with_zeros, extra), left)
-        source.run(AppendProducts(right, limit, block), left)
+        left = source.run_with_rows(AppendProducts(right, limit, block), left)[1][0]
         return source.low_rank(left, np.hstack([right, block.astype(right.dtype)]))
 
 
@@ -584,7 +583,7 @@ class _Refit:
     def _pass(self, limit: float, *, moves: bool = True) -> RefitSums:
         options = {"prior": self._prior(), "scales": self.scales, "moves": moves}
         task = self._task(self.right, self.turn, limit, **options)
-        sums = self.source.run(task, self.left)
+        sums, (self.left,) = self.source.run_with_rows(task, self.left)
         self.turn, self.gram = np.eye(self.right.shape[1]), sums.usual
         return sums
 
@@ -621,9 +620,9 @@ class _Refit:
     def _stored_column_steps(self, columns: Source) -> Array:
         """ΔV for a sparse matrix, by the rows' pass over its transpose. With U = Q T, L = Q(V Tᵀ)ᵀ, and Q is fixed."""
         basis, triangle = thin_qr(self.left)
-        rows = self.right.copy()
         basis = np.ascontiguousarray(basis, self.source.dtype)
-        columns.run(self._task(basis, triangle.T, OUTLIER_IN_SIGMAS * self.sigma), rows)
+        task = self._task(basis, triangle.T, OUTLIER_IN_SIGMAS * self.sigma)
+        rows = columns.run_with_rows(task, self.right)[1][0]
         self.source.passes += 1
         return np.asarray(np.linalg.solve(triangle, rows.T.astype(np.float64)).T - self.right)
 
@@ -634,7 +633,3 @@ class _Refit:
 
 def _first(count: int, columns: Array) -> Array:
     return np.ascontiguousarray(columns[:, :count])
-
-
-def _with_zeros(count: int, columns: Array) -> Array:
-    return np.hstack([columns, np.zeros((columns.shape[0], count), columns.dtype)])

@@ -24,8 +24,6 @@ class SampledRows(Sums):
 class SampleRows(Task[SampledRows]):
     """Copy ``columns`` of some rows. Rows: one column of marks, not zero where a row is wanted."""
 
-    writes_rows = False
-
     def __init__(self, columns: Array) -> None:
         self.columns = columns
 

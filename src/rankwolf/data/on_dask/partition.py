@@ -1,17 +1,15 @@
-"""What happens on a worker: one partition of the matrix, the row-aligned arrays beside it, and orders that change them.
+"""What happens on a worker: functions of one partition of the matrix, and of the row-aligned arrays beside it.
 
-The rows of a partition are changed in place, in the memory of one worker, so the changes are counted. An order says how
-many changes must come before it. Rows that have seen fewer (they are new, because a worker died) answer
-:class:`Behind` instead of doing anything; rows that have already obeyed the order give the same answer again. So an
-order can be sent twice, and no change is ever made twice or left out.
+Each maps (block, rows) to an answer and new rows, and changes nothing. So Dask can compute again what a dead worker
+held, from the block and the rows before.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -21,56 +19,6 @@ from rankwolf.data.tasks import Sums, Task, size_of
 from rankwolf.data.tiles import make_tile
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad
-
-
-class RowSpec(NamedTuple):
-    """A row-aligned array: its name, width and type. It is zeros until an order writes to it."""
-
-    name: int
-    width: int
-    dtype: str
-
-
-class Work(Protocol):
-    """What an order does with a partition; ``part`` is what was sent for this partition alone."""
-
-    def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Any) -> Any:
-        """Work on the tiles and the arrays, which may be overwritten, and answer."""
-
-
-@dataclass(frozen=True)
-class Order:
-    """How a partition may obey: after ``number`` changes, with the arrays ``rows``, which it ``writes`` or only reads.
-
-    ``released`` are names of arrays that nobody needs any more. ``anywhere``: it can be obeyed after any number of
-    changes, because it needs no arrays or brings all of them itself.
-    """
-
-    number: int
-    rows: tuple[RowSpec, ...]
-    writes: bool
-    released: tuple[int, ...] = ()
-    anywhere: bool = False
-
-
-@dataclass
-class PartitionRows:
-    """The row-aligned arrays of one partition, the number of changes so far, and the answer to the last change."""
-
-    partition: int
-    number: int = 0
-    arrays: dict[int, Array] = field(default_factory=dict)
-    answer: Any = None
-
-    def __sizeof__(self) -> int:
-        return size_of(vars(self))
-
-
-@dataclass(frozen=True)
-class Behind:
-    """The answer where rows are older than an order: (partition, changes so far) of each; none if answers were lost."""
-
-    places: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -85,15 +33,15 @@ class Block:
 
 
 class PartitionTiles(Source):
-    """A block as a source of its own, for one thread; ``first`` is the number of its first row in the whole matrix."""
+    """A block as a source of its own, for one thread."""
 
     in_memory = True
 
-    def __init__(self, block: Block, first: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, block: Block, dtype: np.dtype[Any]) -> None:
         rows, columns = block.data.shape
         super().__init__((rows, columns), dtype, transposed=False, n_threads=1)
         self.converts = block.observed is not None or block.data.dtype != dtype
-        self.first, self._block = first, block
+        self._block = block
 
     def read(self, start: int, stop: int) -> Array:
         """Rows of the block, in the solver's type."""
@@ -143,136 +91,87 @@ def _not_declared(name: str, declared: str, found: str) -> ValueError:
     )
 
 
-def start_rows(partition: int, block: Block) -> PartitionRows:
-    """The rows of a partition, with no arrays yet. ``block`` is an argument so that Dask puts the rows beside it."""
-    return PartitionRows(partition)
+@dataclass(frozen=True)
+class Part:
+    """What a function made of one partition: an answer for the client, and row-aligned arrays, which stay."""
+
+    answer: Any
+    rows: tuple[Array, ...] = ()
+
+    def __sizeof__(self) -> int:
+        return size_of(self.answer) + size_of(self.rows)
 
 
-def obey(
-    rows: PartitionRows,
-    work: Work,
-    part: Any,
-    first: int,
-    block: Block,
-    *,
-    order: Order,
-    dtype: np.dtype[Any],
-) -> Any:
-    """Obey an order; the one function that runs on workers, once for each partition of a pass.
+def run_task(shared: tuple[Task[Any], tuple[int, ...], Any], block: Block, *parts: Part) -> Part:
+    """A pass over the tiles of the partition. ``shared``: the task, the place of each array in its part, the type.
 
-    Returns the answer of ``work``, the same again where it was obeyed before, or :class:`Behind`.
+    Rows that the task may use up are copied first: they may be needed again when a worker dies.
     """
-    if order.writes and rows.number == order.number + 1 and not order.anywhere:
-        return rows.answer
-    if rows.number != order.number and not order.anywhere:
-        return Behind(((rows.partition, rows.number),))
-    height = block.data.shape[0]
-    arrays = []
-    for name, width, kind in order.rows:
-        known = rows.arrays.get(name)
-        arrays.append(np.zeros((height, width), kind) if known is None else known)
+    task, places, dtype = shared
+    rows = [part.rows[place] for part, place in zip(parts, places, strict=True)]
+    for k in task.donated:
+        rows[k] = rows[k].copy()
     with working():
-        answer = work(PartitionTiles(block, first, dtype), arrays, part)
-    if order.writes:
-        kept = {} if order.anywhere else rows.arrays
-        rows.arrays = {name: array for name, array in kept.items() if name not in order.released}
-        rows.arrays.update({spec.name: array for spec, array in zip(order.rows, arrays, strict=True)})
-        rows.number, rows.answer = order.number + 1, answer
-    return answer
+        sums, made = PartitionTiles(block, dtype).run_with_rows(task, *rows)
+    return Part(sums, tuple(made))
+
+
+def map_rows(shared: tuple[Callable[..., Array], tuple[int, ...]], block: Block, *parts: Part) -> Part:
+    """The array whose rows are a function of the same rows of others."""
+    function, places = shared
+    rows = [part.rows[place] for part, place in zip(parts, places, strict=True)]
+    return Part(None, (np.ascontiguousarray(function(*rows)),))
+
+
+def zero_rows(shared: tuple[int, Any], block: Block) -> Part:
+    """An array of zeros; ``shared``: its width and type."""
+    width, dtype = shared
+    return Part(None, (np.zeros((block.data.shape[0], width), dtype),))
+
+
+def number_rows(shared: None, block: Block, first: int) -> Part:
+    """The numbers that the partition's rows have in the whole matrix."""
+    return Part(None, (np.arange(first, first + block.data.shape[0])[:, None],))
+
+
+def place_rows(shared: None, block: Block, arrays: tuple[Array, ...]) -> Part:
+    """Arrays that were sent."""
+    return Part(None, arrays)
+
+
+def fetch_rows(shared: tuple[int, slice], block: Block, part: Part) -> Part:
+    """Some rows of an array, as an answer; ``shared``: its place in its part, and which rows."""
+    place, rows = shared
+    return Part(part.rows[place][rows])
+
+
+def read_tiles(shared: Any, block: Block, ranges: Sequence[tuple[int, int]]) -> Part:
+    """Entries of the matrix: a tile for each range of rows. ``shared``: the columns, and the type of tiles."""
+    columns, dtype = shared
+    tiles = PartitionTiles(block, dtype)
+    return Part([tiles.read_user(slice(start, stop), columns) for start, stop in ranges])
+
+
+def factor_rows(shared: int, block: Block, part: Part) -> Part:
+    """Half of a tall QR: R is the answer, Q the new array."""
+    q, triangle = np.linalg.qr(part.rows[shared].astype(np.float64))
+    return Part(triangle, (q,))
+
+
+def turn_rows(shared: Any, block: Block, part: Part, matrix: Array) -> Part:
+    """The other half: the first array of a part times the matrix that was sent, in the type ``shared``."""
+    return Part(None, (np.ascontiguousarray(part.rows[0] @ matrix, shared),))
+
+
+def answer_of(part: Part) -> Any:
+    """The answer alone, to be sent to the client."""
+    return part.answer
 
 
 def add_up(answers: Sequence[Any]) -> Any:
-    """The answers, which are sums, added in the order of the partitions; :class:`Behind` where any of them is."""
-    behind = [place for answer in answers if isinstance(answer, Behind) for place in answer.places]
-    if behind:
-        return Behind(tuple(behind))
-    total: Sums = copy.deepcopy(answers[0])  # Dask may ask for the same sum again
-    for answer in answers[1:]:
-        total.add(answer)
+    """Sums, or parts with sums as their answers, added in the order of the partitions."""
+    found = [answer.answer if isinstance(answer, Part) else answer for answer in answers]
+    total: Sums = copy.deepcopy(found[0])  # Dask may ask for the same sum again
+    for sums in found[1:]:
+        total.add(sums)
     return total
-
-
-@dataclass(frozen=True)
-class RunTask:
-    """A pass of ``task`` over the tiles of a partition.
-
-    ``part`` has the rows of plain arrays that the client sent, or None; ``places`` are their places among the task's
-    row-aligned arrays.
-    """
-
-    task: Task[Any]
-    places: tuple[int, ...] = ()
-
-    def __sizeof__(self) -> int:
-        return size_of(vars(self))
-
-    def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Any) -> Any:
-        """Run the task over the tiles of the partition; returns its sums."""
-        rows = list(arrays)
-        for place, array in zip(self.places, part or (), strict=True):
-            rows.insert(place, array)
-        return tiles.run(self.task, *rows)
-
-
-@dataclass(frozen=True)
-class MapRows:
-    """The last array becomes ``function`` of the others."""
-
-    function: Callable[..., Array]
-
-    def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Any) -> None:
-        """Change the last array in place."""
-        arrays[-1] = np.ascontiguousarray(self.function(*arrays[:-1]))
-
-
-class NumberRows:
-    """The array becomes the numbers that the partition's rows have in the whole matrix."""
-
-    def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Any) -> None:
-        """Write the numbers into the array."""
-        arrays[0] = np.arange(tiles.first, tiles.first + tiles.shape[0])[:, None]
-
-
-class FetchRows:
-    """The arrays themselves, or some rows of them. ``part``: a slice of this partition's rows."""
-
-    def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Any) -> list[Array]:
-        """Copies: a later pass may change the originals."""
-        return [array[part].copy() for array in arrays]
-
-
-class ReadRows:
-    """Entries of the matrix. ``part``: ranges of this partition's rows, and a slice or the numbers of columns."""
-
-    def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Any) -> list[Array]:
-        """A tile for each range."""
-        ranges, columns = part
-        return [tiles.read_user(slice(start, stop), columns) for start, stop in ranges]
-
-
-class PlaceRows:
-    """The arrays become what was sent for this partition."""
-
-    def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Any) -> None:
-        """Copy what was sent into the arrays."""
-        arrays[:] = [np.array(array) for array in part]
-
-
-class FactorRows:
-    """Half of a tall QR: the second array becomes Q of the first; the answer is R."""
-
-    def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Any) -> Array:
-        """R, with as many rows as the first array has rows or columns, whichever are fewer."""
-        arrays[1], triangle = np.linalg.qr(arrays[0].astype(np.float64))
-        return triangle
-
-
-@dataclass(frozen=True)
-class TurnRows:
-    """The other half: the second array becomes the first times the matrix that was sent for this partition."""
-
-    dtype: str
-
-    def __call__(self, tiles: PartitionTiles, arrays: list[Array], part: Array) -> None:
-        """Replace the second array by the product, in ``dtype``."""
-        arrays[1] = np.ascontiguousarray(arrays[0] @ part, self.dtype)

@@ -4,41 +4,34 @@ A pass is one Dask task for each partition. The pass's own task, with its factor
 sums are added up in a tree on the way back. During a run nothing of the matrix comes to the client but the few rows of
 a sample.
 
-*Losing a worker.* The blocks are Dask's own: it computes lost ones once more, elsewhere. The rows beside them were
-changed in place, and start again from nothing. The client keeps the orders that changed rows, and has the lost
-partitions obey them once more, in the same order. So their rows come back to the last bit, at the price of their share
-of the passes. From time to time, where the rows are small beside the data, the client fetches them and forgets the
-orders before that.
+*Losing a worker.* All that tasks do is to map blocks and rows to sums and new rows, so Dask computes again what was
+lost: the blocks, and the rows from the rows before. From time to time the rows are fetched and placed anew, so that
+this lineage, and what the scheduler keeps of it, does not grow with the number of passes.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import count
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from rankwolf.data.on_dask.chunks import check_array, is_dask_array, mask_like, row_chunks
+from rankwolf.data.on_dask.chunks import check_array, first_rows, is_dask_array, mask_like, row_chunks
 from rankwolf.data.on_dask.partition import (
-    Behind,
-    FactorRows,
-    FetchRows,
-    MapRows,
-    NumberRows,
-    Order,
-    PlaceRows,
-    ReadRows,
-    RowSpec,
-    RunTask,
-    TurnRows,
-    Work,
     as_declared,
+    factor_rows,
+    fetch_rows,
     make_block,
+    map_rows,
+    number_rows,
+    place_rows,
+    read_tiles,
+    run_task,
+    turn_rows,
+    zero_rows,
 )
-from rankwolf.data.on_dask.workers import LazyBlock, Parts, Workers, client_of, make_workers, room_of
+from rankwolf.data.on_dask.workers import LazyBlock, Workers, client_of, make_workers, room_of
 from rankwolf.data.request import Request
 from rankwolf.data.source import Source
 from rankwolf.data.tasks import S, Task
@@ -48,40 +41,23 @@ from rankwolf.ground.deadline import current
 from rankwolf.ground.low_rank import LowRank, svd_of_triangles
 from rankwolf.ground.once import computed_once
 
-# Row-aligned arrays of at most so many bytes are fetched to the client: U of a result, and copies from which lost rows
-# are made again.
+# Row-aligned arrays of at most so many bytes are fetched to the client: U of a result, and rows that are placed anew.
 CLIENT_BYTES = 2**30
-# After so many changes the rows are fetched, if they have at most this share of the number of the data's columns.
-FETCH_EVERY, NARROW = 16, 0.25
-# How often a pass is tried, when workers die during it.
-MOST_ATTEMPTS = 5
+# Rows are placed anew after so many passes, and after more of them where they are wider than this share of the data: so
+# at most a 64th of the data crosses the network in a pass. Above CLIENT_BYTES their lineage grows.
+ANEW_EVERY, NARROW = 16, 0.25
 
 
 class RowHandle:
-    """A name for a row-aligned array on the workers, with its shape and type. Without a handle it is dropped."""
+    """A row-aligned array on the workers: for each partition a part, in which it has this ``place``."""
 
-    def __init__(self, name: int, shape: tuple[int, int], dtype: Any) -> None:
-        self.name, self.shape, self.dtype = name, shape, np.dtype(dtype)
+    def __init__(self, parts: list[Any], place: int, shape: tuple[int, int], dtype: Any) -> None:
+        self.parts, self.place, self.shape, self.dtype = parts, place, shape, np.dtype(dtype)
 
     @property
     def nbytes(self) -> int:
         """The bytes of the array on all workers together."""
         return int(self.shape[0] * self.shape[1] * self.dtype.itemsize)
-
-    @property
-    def spec(self) -> RowSpec:
-        """The name, width and type by which an order refers to this array."""
-        return RowSpec(self.name, self.shape[1], self.dtype.str)
-
-
-@dataclass(frozen=True)
-class Change:
-    """An order as it is sent, with its work and what each partition gets; one that changed rows is kept."""
-
-    label: str
-    work: Work
-    order: Order
-    parts: Parts
 
 
 class OnDask(Source):
@@ -97,10 +73,8 @@ class OnDask(Source):
         m, n = X.shape
         super().__init__((n, m) if m < n else (m, n), X.dtype, m < n, n_threads)
         self._array, self._mask, self._max_memory = X, observed, max_memory
-        self._names, self._number = count(), 0
-        self._live: weakref.WeakValueDictionary[int, RowHandle] = weakref.WeakValueDictionary()
-        self._released: list[int] = []
-        self._changes: list[Change] = []
+        self._live: weakref.WeakSet[RowHandle] = weakref.WeakSet()
+        self._lineage = 0
 
     def __reduce__(self) -> Any:
         return type(None), ()  # pickled as None: a result that is sent elsewhere has no cluster
@@ -113,26 +87,14 @@ class OnDask(Source):
         tall, tall_mask = (X.T, None if mask is None else mask.T) if self.transposed else (X, mask)
         client = client_of(X)
         room = room_of(client, self.n_threads, self._max_memory)
-        heights = row_chunks(tall, room, self.transposed)
+        self._heights = row_chunks(tall, room, self.transposed)
+        self._first = first_rows(self._heights)
         size = X.nbytes + (0 if mask is None else mask.nbytes)
-        return make_workers(client, _lazy_blocks(tall, tall_mask, heights), heights, self.dtype, size, room)
-
-    @property
-    def _heights(self) -> tuple[int, ...]:
-        return self._workers.heights
-
-    @property
-    def _first(self) -> list[int]:
-        return self._workers.first
+        return make_workers(client, _lazy_blocks(tall, tall_mask, self._heights), size, room)
 
     def prepare(self) -> None:
         """Compute the blocks, on the workers that keep them."""
         _ = self._workers
-
-    def use_type(self, dtype: np.dtype[Any]) -> None:
-        """Make tiles of this type from now on, on the workers too."""
-        super().use_type(dtype)
-        self._workers.dtype = dtype
 
     def read(self, start: int, stop: int) -> Array:
         """A tile, brought to the client."""
@@ -159,88 +121,85 @@ class OnDask(Source):
 
     def read_runs(self, runs: list[tuple[int, int]], columns: slice | Array = slice(None)) -> Iterator[Any]:
         """The tile of each run, brought to the client; one task for each partition fetches its rows of all runs."""
+        self.prepare()
         pieces = [
             [(max(start - first, 0), min(stop - first, height)) for start, stop in runs]
             for first, height in zip(self._first, self._heights, strict=True)
         ]
-        parts = [([(a, b) for a, b in piece if a < b], columns) for piece in pieces]
-        places = [k for k, (ranges, _) in enumerate(parts) if ranges]
-        answers = dict(zip(places, self._ask("read", ReadRows(), (), parts, places), strict=True))
+        ranges = [[(a, b) for a, b in piece if a < b] for piece in pieces]
+        places = [k for k, wanted in enumerate(ranges) if wanted]
+        shared, own = (columns, self.dtype), [ranges[k] for k in places]
+        parts = self._workers.call("read", read_tiles, shared, own, places=places)
+        answers = dict(zip(places, map(iter, self._workers.fetch(parts)), strict=True))
         for number in range(len(runs)):
-            found = [answers[k].pop(0) for k in places if pieces[k][number][0] < pieces[k][number][1]]
-            yield np.concatenate(found)
+            have = [k for k in places if pieces[k][number][0] < pieces[k][number][1]]
+            yield np.concatenate([next(answers[k]) for k in have])
 
     def allocate(self, width: int, dtype: Any = None) -> Any:
-        """A handle for a new array. The workers make its zeros when an order first uses it."""
-        name = next(self._names)
-        handle = RowHandle(name, (self.shape[0], width), self.dtype if dtype is None else dtype)
-        self._live[name] = handle
-        weakref.finalize(handle, self._released.append, name)
-        return handle
+        """A handle for a new array of zeros."""
+        dtype = np.dtype(self.dtype if dtype is None else dtype)
+        return self._handles(self._call("zeros", zero_rows, (width, dtype)), [(width, dtype)])[0]
 
-    def run(self, task: Task[S], *rows: Any) -> S:
+    def run_with_rows(self, task: Task[S], *rows: Any) -> tuple[S, list[Any]]:
         """One pass: a Dask task for each partition. Plain arrays among ``rows`` are cut up and sent to the workers."""
         current().check()
         task = self.in_scale(task)
         self.prepare()
         self.passes += 1
-        places = tuple(k for k, array in enumerate(rows) if isinstance(array, np.ndarray))
-        handles = tuple(array for array in rows if isinstance(array, RowHandle))
-        parts = None
-        if places:
-            cut = [self._cut(rows[k]) for k in places]
-            parts = [tuple(blocks) for blocks in zip(*cut, strict=True)]
-        sums: S
-        if task.writes_rows and handles:
-            sums = self._change(task.label, RunTask(task, places), handles, parts, add=True)
-        else:
-            sums = self._ask(task.label, RunTask(task, places), handles, parts, add=True)
-        return sums
+        handles = [self.spread(array) if isinstance(array, np.ndarray) else array for array in rows]
+        shared = task, tuple(handle.place for handle in handles), self.dtype
+        parts = self._call(task.label, run_task, shared, *handles)
+        sums: S = self._workers.add(parts)
+        made = self._handles(parts, list(task.makes))
+        self._lineage += bool(made)
+        self._place_anew()
+        return sums, made
 
     def map(self, function: Callable[..., Array], *rows: Any) -> Any:
         """A handle for ``function`` of the rows of others; a call here with no rows tells its width and type."""
         empty = function(*(np.empty((0, array.shape[1]), array.dtype) for array in rows))
-        made = self.allocate(empty.shape[1], empty.dtype)
-        self._change("map", MapRows(function), (*rows, made))
-        return made
+        shared = function, tuple(handle.place for handle in rows)
+        parts = self._call("map", map_rows, shared, *rows)
+        return self._handles(parts, [(empty.shape[1], empty.dtype)])[0]
 
     def row(self, rows: RowHandle, number: int) -> Array:
         """One row, fetched from the partition that has it."""
-        place = int(np.searchsorted(self._first, number, side="right")) - 1
-        local = number - self._first[place]
-        parts = [slice(local, local + 1)] * len(self._first)
-        row: Array = self._ask("fetch", FetchRows(), (rows,), parts, [place])[0][0][0]
+        k = int(np.searchsorted(self._first, number, side="right")) - 1
+        local = number - self._first[k]
+        shared = rows.place, slice(local, local + 1)
+        part = self._workers.call("fetch", fetch_rows, shared, [rows.parts[k]], places=[k])
+        row: Array = self._workers.fetch(part)[0][0]
         return row
 
     def row_numbers(self) -> Any:
         """A handle for 0, 1, 2, … as an array of one column on the workers."""
-        numbers = self.allocate(1, np.int64)
-        self._change("map", NumberRows(), (numbers,))
-        return numbers
+        self.prepare()
+        return self._handles(self._call("map", number_rows, None, self._first), [(1, np.int64)])[0]
 
     def gather(self, rows: Any) -> Array:
         """The rows as one array, brought to the client."""
-        return rows if isinstance(rows, np.ndarray) else self._fetch([rows])[0]
+        if isinstance(rows, np.ndarray):
+            return rows
+        shared = rows.place, slice(None)
+        return np.concatenate(self._workers.fetch(self._call("fetch", fetch_rows, shared, rows)))
 
     def spread(self, array: Array) -> Any:
         """A handle for a copy of the array on the workers, to which it is sent in pieces."""
-        handle = self.allocate(array.shape[1], array.dtype)
-        self._change("place", PlaceRows(), (handle,), [(block,) for block in self._cut(array)])
-        return handle
+        return self._handles(self._placed([array]), [(array.shape[1], array.dtype)])[0]
 
     def low_rank(self, left: Any, right: Array) -> LowRank:
         """The SVD of left·rightᵀ; the QR of ``left`` is made of each partition, then of the triangles at the client."""
         if not left.shape[1]:
             return LowRank.zeros((left.shape[0], right.shape[0]), left.dtype)
-        part = self.allocate(left.shape[1], np.float64)
-        triangles = self._change("factor", FactorRows(), (left, part))
+        parts = self._call("factor", factor_rows, left.place, left)
+        triangles = self._workers.fetch(parts)
         q, r_left = np.linalg.qr(np.vstack(triangles))
         q_right, r_right = np.linalg.qr(right.astype(np.float64, copy=False))
         u, s, vt = svd_of_triangles(r_left, r_right, left.dtype)
         ends = np.cumsum([len(triangle) for triangle in triangles])[:-1]
-        turned = self.allocate(s.size, left.dtype)
-        self._change("factor", TurnRows(left.dtype.str), (part, turned), np.split(q @ u, ends))
-        return LowRank(turned, s, (vt @ q_right.T).astype(left.dtype, copy=False))
+        turned = self._call("factor", turn_rows, left.dtype, parts, np.split(q @ u, ends))
+        handle: Any = self._handles(turned, [(s.size, left.dtype)])[0]
+        return LowRank(handle, s, (vt @ q_right.T).astype(left.dtype, copy=False))
 
     def factors(self, low_rank: LowRank) -> tuple[Any, Array]:
         """(U, V) with L = U Vᵀ; U is a handle, and is sent to the workers if it is not there yet."""
@@ -249,10 +208,7 @@ class OnDask(Source):
         return super().factors(LowRank(self.spread(u), low_rank.s, low_rank.vt) if here else low_rank)
 
     def as_user_sees(self, low_rank: LowRank) -> LowRank:
-        """L as the user's matrix lies: U as an array of at most ``CLIENT_BYTES``, else as a dask.array on the workers.
-
-        Such a dask.array is valid until rows are changed again, by a pass that writes or by :meth:`spread`.
-        """
+        """L as the user's matrix lies: U as an array of at most ``CLIENT_BYTES``, else a dask.array on the workers."""
         left: Any = low_rank.u
         if isinstance(left, RowHandle):
             left = self.gather(left) if left.nbytes <= CLIENT_BYTES else self._as_dask(left)
@@ -266,10 +222,10 @@ class OnDask(Source):
         """
         import dask.array as da
 
-        parts = [([(0, height)], slice(None)) for height in self._heights]
-        order = Order(self._number, (), writes=False, anywhere=True)
-        answers = self._workers.lazy(ReadRows(), order, parts)
-        data = _stacked([answer[0] for answer in answers], self._heights, self.shape[1], self.dtype)
+        self.prepare()
+        whole = [[(0, height)] for height in self._heights]
+        lazy = self._workers.lazy(read_tiles, (slice(None), self.dtype), whole)
+        data = _stacked([part.answer[0] for part in lazy], self._heights, self.shape[1], self.dtype)
         rows = []
         if left.shape[1]:
             here = isinstance(left, np.ndarray)
@@ -279,94 +235,40 @@ class OnDask(Source):
         return made.T if self.transposed else made
 
     def _as_dask(self, rows: RowHandle) -> Any:
-        parts = [slice(None)] * len(self._first)
-        answers = self._workers.lazy(FetchRows(), self._order((rows,), writes=False), parts)
-        return _stacked([answer[0] for answer in answers], self._heights, rows.shape[1], rows.dtype)
+        lazy = self._workers.lazy(fetch_rows, (rows.place, slice(None)), rows.parts)
+        return _stacked([part.answer for part in lazy], self._heights, rows.shape[1], rows.dtype)
 
-    def _cut(self, array: Array) -> list[Array]:
-        return np.split(array, self._first[1:])
+    def _placed(self, arrays: list[Array]) -> list[Any]:
+        """Parts with the rows of plain arrays."""
+        self.prepare()
+        blocks = [np.split(array, self._first[1:]) for array in arrays]
+        return self._call("place", place_rows, None, list(zip(*blocks, strict=True)))
 
-    def _fetch(self, handles: Sequence[RowHandle]) -> list[Array]:
-        answers = self._ask("fetch", FetchRows(), handles, [slice(None)] * len(self._first))
-        return [np.concatenate(blocks) for blocks in zip(*answers, strict=True)]
+    def _call(self, name: str, function: Any, shared: Any, *arguments: Any) -> list[Any]:
+        """A part of each partition; an argument is a handle, or a list with an item for each partition."""
+        self.prepare()
+        own = [item.parts if isinstance(item, RowHandle) else item for item in arguments]
+        return self._workers.call(name, function, shared, *own, places=range(len(self._first)))
 
-    def _order(self, handles: Sequence[RowHandle], writes: bool) -> Order:
-        released: tuple[int, ...] = ()
-        if writes:
-            released = tuple(self._released)
-            del self._released[: len(released)]
-        return Order(self._number, tuple(handle.spec for handle in handles), writes, released)
+    def _handles(self, parts: list[Any], kinds: list[tuple[int, Any]]) -> list[RowHandle]:
+        """Handles for the arrays of ``parts``, whose widths and types are ``kinds``."""
+        rows = self.shape[0]
+        made = [RowHandle(parts, k, (rows, width), dtype) for k, (width, dtype) in enumerate(kinds)]
+        self._live.update(made)
+        return made
 
-    def _ask(
-        self,
-        label: str,
-        work: Work,
-        handles: Sequence[RowHandle],
-        parts: Parts = None,
-        places: Sequence[int] | None = None,
-        add: bool = False,
-    ) -> Any:
-        """The answers of partitions to an order that changes nothing; with ``add`` their sum."""
-        return self._send(Change(label, work, self._order(handles, writes=False), parts), places, add)
-
-    def _change(
-        self, label: str, work: Work, handles: Sequence[RowHandle], parts: Parts = None, add: bool = False
-    ) -> Any:
-        """The answers of all partitions to an order that changes rows. The order is kept, to make lost rows again."""
-        change = Change(label, work, self._order(handles, writes=True), parts)
-        answer = self._send(change, None, add)
-        self._changes.append(change)
-        self._number += 1
-        if len(self._changes) > FETCH_EVERY:
-            self._forget_changes()
-        return answer
-
-    def _send(self, change: Change, places: Sequence[int] | None, add: bool) -> Any:
-        """Send an order until every partition has obeyed it; those that are behind are brought up to date first."""
-        places = range(len(self._first)) if places is None else places
-        for _ in range(MOST_ATTEMPTS):
-            answer = self._workers.send(change.label, change.work, change.order, change.parts, places, add)
-            behind = _behind([answer] if add else answer)
-            if behind is None:
-                return answer
-            self._catch_up(dict(behind))
-        raise RuntimeError(
-            f"Dask workers died {MOST_ATTEMPTS} times in the same pass, most likely because their memory was full. "
-            "Start workers with more memory, or more of them; a run with checkpoint= goes on with resume=True."
-        )
-
-    def _catch_up(self, numbers: dict[int, int]) -> None:
-        """Send each kept change to the partitions that have not seen it; ``numbers`` says how many each has seen.
-
-        If another worker dies meanwhile, this stops, and the next attempt of :meth:`_send` begins anew.
-        """
-        for change in self._changes:
-            places = [k for k, number in numbers.items() if number <= change.order.number]
-            if not places:
-                continue
-            answer = self._workers.send(change.label, change.work, change.order, change.parts, places, False)
-            if _behind(answer) is not None:
-                return
-            numbers.update(dict.fromkeys(places, change.order.number + 1))
-
-    def _forget_changes(self) -> None:
-        """Keep the present rows in place of the changes that made them, where they are small beside the data."""
-        handles = list(self._live.values())
-        if sum(handle.shape[1] for handle in handles) > NARROW * self.shape[1]:
+    def _place_anew(self) -> None:
+        """Fetch all rows and place them anew, when enough passes have made rows: their lineage begins there."""
+        handles = list(self._live)
+        share = sum(handle.shape[1] for handle in handles) / (NARROW * self.shape[1])
+        if self._lineage < ANEW_EVERY * max(1.0, share):
             return
         if sum(handle.nbytes for handle in handles) > CLIENT_BYTES:
             return
-        arrays = self._fetch(handles) if handles else []
-        blocks = [self._cut(array) for array in arrays]
-        parts = [tuple(block[k] for block in blocks) for k in range(len(self._first))]
-        order = Order(self._number - 1, tuple(h.spec for h in handles), True, anywhere=True)
-        self._changes[:] = [Change("place", PlaceRows(), order, parts)]
-
-
-def _behind(answers: Sequence[Any]) -> list[tuple[int, int]] | None:
-    """(partition, changes so far) of rows that are older than the order; None where every partition has obeyed."""
-    late = [answer for answer in answers if isinstance(answer, Behind)]
-    return [place for answer in late for place in answer.places] if late else None
+        parts = self._placed([self.gather(handle) for handle in handles])
+        for place, handle in enumerate(handles):
+            handle.parts, handle.place = parts, place
+        self._lineage = 0
 
 
 def _checked(array: Any, name: str) -> Any:

@@ -1,4 +1,9 @@
-"""Who obeys orders: the threads of this process, or the workers of a cluster that a ``distributed.Client`` knows."""
+"""Who computes: the threads of this process, or the workers of a cluster that a ``distributed.Client`` knows.
+
+Both answer two questions. ``call`` has a function map every partition to a :class:`Part`, and ``fetch`` or ``add``
+bring answers to the client. On a cluster the parts are futures of Dask, and their lineage is Dask's: a block, the rows
+before, and the function with what it shares. So Dask computes again what a dead worker held.
+"""
 
 from __future__ import annotations
 
@@ -12,89 +17,85 @@ from uuid import uuid4
 import numpy as np
 
 from rankwolf import __version__
-from rankwolf.data.on_dask.chunks import Room, first_rows
-from rankwolf.data.on_dask.partition import (
-    Behind,
-    Block,
-    Order,
-    PartitionRows,
-    Work,
-    add_up,
-    make_block,
-    obey,
-    start_rows,
-)
+from rankwolf.data.on_dask.chunks import Room
+from rankwolf.data.on_dask.partition import Part, add_up, answer_of, make_block
 from rankwolf.data.tasks import size_of
 from rankwolf.ground.complaints import bad
 from rankwolf.platform import available_memory
 
 # How many sums one Dask task adds up.
 FAN_IN = 8
-# Bytes that a pass may send inside its Dask tasks; more is put on a worker first, which takes some milliseconds.
+# Bytes that every task of a pass may carry itself; more travels in a task of its own, from which the others take it.
 SENT_ALONG = 2**20
 # Seconds between two looks at the workers during a pass, and seconds without a working one before it is given up.
 LOOK_EVERY, WITHOUT_WORKERS = 1.0, 60.0
 # The largest share of the workers' memory that the matrix may take: Dask begins to write to the disk at 0.6.
 MEMORY_SHARE = 0.6
 
-Parts = Sequence[Any] | None
+# ``function(shared, block, *arguments of the partition)``
+PartFunction = Callable[..., Part]
 
 
 class Workers(ABC):
-    """The partitions of one matrix, each with its block and its rows; ``first`` numbers their first rows."""
-
-    def __init__(self, heights: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.heights, self.first, self.dtype = heights, first_rows(heights), dtype
+    """The blocks of one matrix, and what computes with them."""
 
     @abstractmethod
-    def send(
-        self, name: str, work: Work, order: Order, parts: Parts, places: Sequence[int], add: bool
-    ) -> Any:
-        """Have the partitions ``places`` obey; returns a list of their answers, or with ``add`` their sum.
-
-        Answers, or the sum, may be :class:`Behind`.
-        """
+    def call(
+        self, name: str, function: PartFunction, shared: Any, *arguments: Any, places: Sequence[int]
+    ) -> list[Any]:
+        """One part for each partition of ``places``; ``arguments`` are lists with an item for each of them."""
 
     @abstractmethod
-    def lazy(self, work: Work, order: Order, parts: Parts) -> list[Any]:
-        """One dask.delayed answer for each partition."""
+    def fetch(self, parts: Sequence[Any]) -> list[Any]:
+        """The answers of parts, brought here."""
+
+    @abstractmethod
+    def add(self, parts: Sequence[Any]) -> Any:
+        """The sum of the answers of parts."""
+
+    @abstractmethod
+    def lazy(self, function: PartFunction, shared: Any, *arguments: Any) -> list[Any]:
+        """One dask.delayed part for each partition; nothing is computed yet."""
 
 
 class Threads(Workers):
-    """Dask's threaded scheduler. Blocks that do not fit the memory stay lazy, and are computed again in each pass."""
+    """Dask's threaded scheduler; parts are values. Blocks that do not fit the memory stay lazy, and are computed again
+    in each pass.
+    """
 
-    def __init__(
-        self, lazy_blocks: list[Any], heights: tuple[int, ...], dtype: np.dtype[Any], room: Room
-    ) -> None:
-        super().__init__(heights, dtype)
-        self._n_threads = room.threads
-        self._blocks, self._rows = lazy_blocks, [PartitionRows(k) for k in range(len(heights))]
-
-    def load(self, size: int, room: Room) -> None:
-        """Compute the blocks once, where they fit."""
+    def __init__(self, lazy_blocks: list[Any], size: int, room: Room) -> None:
+        self._n_threads, self._blocks = room.threads, lazy_blocks
         if room.memory is None or size <= MEMORY_SHARE * room.memory:
-            self._blocks = self._compute(self._blocks)
+            self._blocks = self._compute(lazy_blocks)
 
-    def send(
-        self, name: str, work: Work, order: Order, parts: Parts, places: Sequence[int], add: bool
-    ) -> Any:
-        """Obey in threads of this process, whose rows are never behind."""
-        answers = self._compute(self._calls(work, order, parts, places))
-        return add_up(answers) if add else answers
+    def call(
+        self, name: str, function: PartFunction, shared: Any, *arguments: Any, places: Sequence[int]
+    ) -> list[Any]:
+        """Computed at once."""
+        return self._compute(self._calls(function, shared, arguments, places))
 
-    def lazy(self, work: Work, order: Order, parts: Parts) -> list[Any]:
-        """One dask.delayed answer for each partition; nothing is computed yet."""
-        return self._calls(work, order, parts, range(len(self.first)))
+    def fetch(self, parts: Sequence[Any]) -> list[Any]:
+        """They are here."""
+        return list(map(answer_of, parts))
 
-    def _calls(self, work: Work, order: Order, parts: Parts, places: Sequence[int]) -> list[Any]:
+    def add(self, parts: Sequence[Any]) -> Any:
+        """Added here."""
+        return add_up(parts)
+
+    def lazy(self, function: PartFunction, shared: Any, *arguments: Any) -> list[Any]:
+        """One dask.delayed part for each partition; nothing is computed yet."""
+        return self._calls(function, shared, arguments, range(len(self._blocks)))
+
+    def _calls(
+        self, function: PartFunction, shared: Any, arguments: Sequence[Any], places: Sequence[int]
+    ) -> list[Any]:
         import dask
 
-        def call(k: int) -> Any:
-            part = None if parts is None else parts[k]
-            ready = partial(obey, self._rows[k], work, part, self.first[k], order=order, dtype=self.dtype)
-            return dask.delayed(ready, pure=False)(self._blocks[k])
-
-        return [call(k) for k in places]
+        own = zip(*arguments, strict=True) if arguments else [()] * len(places)
+        return [
+            dask.delayed(partial(_with_block, function, shared, part), pure=False)(self._blocks[k])
+            for k, part in zip(places, own, strict=True)
+        ]
 
     def _compute(self, calls: list[Any]) -> list[Any]:
         import dask
@@ -102,233 +103,120 @@ class Threads(Workers):
         return list(dask.compute(*calls, scheduler="threads", num_workers=self._n_threads))
 
 
-class _LostError(Exception):
-    """A worker, or the scheduler, is gone, and with it something that was sent or asked for."""
+def _with_block(function: PartFunction, shared: Any, arguments: Sequence[Any], block: Any) -> Part:
+    return function(shared, block, *arguments)
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 class Cluster(Workers):
-    """The workers of a ``distributed.Client``. An order for a partition goes to the worker that has its rows."""
+    """The workers of a ``distributed.Client``; parts are futures. A pass is one graph, and a tree of sums over it."""
 
-    def __init__(
-        self, client: Any, lazy_blocks: list[Any], heights: tuple[int, ...], dtype: np.dtype[Any]
-    ) -> None:
-        super().__init__(heights, dtype)
+    def __init__(self, client: Any, lazy_blocks: list[Any]) -> None:
         self._client, self._run, self._count = client, uuid4().hex[:8], 0
         self._blocks = client.compute(lazy_blocks)
-        self._rows = [
-            client.submit(start_rows, k, block, key=f"rankwolf_rows-{self._run}-{k}", pure=False)
-            for k, block in enumerate(self._blocks)
-        ]
-        self._homes: list[str] = []
-        self._kept: list[Any] = []
-        self._paused: dict[str, float] = {}
 
-    def send(
-        self, name: str, work: Work, order: Order, parts: Parts, places: Sequence[int], add: bool
-    ) -> Any:
-        """One Dask task for each partition, and with ``add`` a tree of sums over them; Behind if a worker was lost."""
-        from distributed import CancelledError
-        from distributed.comm.core import CommClosedError
+    def call(
+        self, name: str, function: PartFunction, shared: Any, *arguments: Any, places: Sequence[int]
+    ) -> list[Any]:
+        """Submitted; an error of a worker comes when the answers are fetched."""
+        if len(places) * size_of(shared) > SENT_ALONG:
+            shared = self._submit("shared", _itself, [shared])[0]
+        blocks = [self._blocks[k] for k in places]
+        return self._submit(name, function, [shared] * len(places), blocks, *arguments)
 
-        try:
-            self._find_homes()
-            answers = self._submit(name, work, order, parts, places)
-            while add and len(answers) > FAN_IN:
-                answers = [self._add(answers[k : k + FAN_IN]) for k in range(0, len(answers), FAN_IN)]
-            found = self._gathered(answers) if self._finished(answers) else None
-            if found is None:
-                raise _LostError
-        except (CancelledError, CommClosedError, TimeoutError, _LostError):
-            # A worker is gone, with what was sent to it; an error if the scheduler itself is gone.
-            self._check_scheduler()
-            self._homes = []
-            return Behind(()) if add else [Behind(())]
-        self._paused = {}  # the order was obeyed, so no worker is stuck
-        return add_up(found) if add else found
+    def fetch(self, parts: Sequence[Any]) -> list[Any]:
+        """Rows that a part has beside its answer are not sent."""
+        return self._gathered(self._submit("answer", answer_of, parts))
 
-    def lazy(self, work: Work, order: Order, parts: Parts) -> list[Any]:
-        """One dask.delayed answer for each partition. Answers from rows, which may change, are made now and kept."""
+    def add(self, parts: Sequence[Any]) -> Any:
+        """Each task adds up a few sums, until few are left to be fetched."""
+        sums = list(parts)
+        while True:
+            sums = self._submit("add", add_up, [sums[k : k + FAN_IN] for k in range(0, len(sums), FAN_IN)])
+            if len(sums) <= FAN_IN:
+                break
+        return add_up(self._gathered(sums))
+
+    def lazy(self, function: PartFunction, shared: Any, *arguments: Any) -> list[Any]:
+        """One dask.delayed part for each partition; nothing is computed yet."""
         import dask
 
-        if not order.rows:
-            call = dask.delayed(partial(obey, order=order, dtype=self.dtype), pure=False)
-            return [
-                call(self._rows[k], work, None if parts is None else parts[k], self.first[k], self._blocks[k])
-                for k in range(len(self.first))
-            ]
-        self._find_homes()
-        answers = self._submit("fetch", work, order, parts, range(len(self.first)))
-        self._kept += answers  # a graph that is being sent does not keep futures alive
-        return [dask.delayed(answer) for answer in answers]
+        own = zip(*arguments, strict=True) if arguments else [()] * len(self._blocks)
+        call = dask.delayed(partial(function, shared), pure=False)
+        return [call(block, *part) for block, part in zip(self._blocks, own, strict=True)]
 
-    def _submit(self, name: str, work: Work, order: Order, parts: Parts, places: Sequence[int]) -> list[Any]:
+    def _submit(self, name: str, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        import dask
+
         self._count += 1
-        own = {k: None if parts is None else parts[k] for k in places}
-        if len(places) * size_of(vars(work)) + size_of(own) > SENT_ALONG:
-            # To one worker; the others fetch it from each other. With broadcast=True the scheduler makes the copies,
-            # and never ends where one of the workers dies meanwhile (distributed 2026.8).
-            shared = self._scatter(work, None)
-            for k in places:
-                if size_of(own[k]) > SENT_ALONG // len(places):
-                    own[k] = self._scatter(own[k], [self._homes[k]])
-        else:
-            shared = work
-        answers: dict[int, Any] = {}
-        # One graph for each worker, not for each partition: a graph costs the scheduler as much as a task.
-        for home in dict.fromkeys(self._homes[k] for k in places):
-            here = [k for k in places if self._homes[k] == home]
-            futures = self._client.map(
-                partial(obey, order=order, dtype=self.dtype),
-                [self._rows[k] for k in here],
-                [shared] * len(here),
-                [own[k] for k in here],
-                [self.first[k] for k in here],
-                [self._blocks[k] for k in here],
-                key=[f"rankwolf_{name}-{self._run}-{self._count}-{k}" for k in here],
-                workers=[home],
-                pure=False,
-            )
-            answers.update(zip(here, futures, strict=True))
-        return [answers[k] for k in places]
+        count = len(arguments[0])
+        keys = [f"rankwolf_{name}-{self._run}-{self._count}-{k}" for k in range(count)]
+        # Rows that are sent travel in the graph on purpose: what was scattered could not be computed again.
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
+            return list(self._client.map(function, *arguments, key=keys, pure=False))
 
-    def _scatter(self, data: Any, homes: list[str] | None) -> Any:
-        try:
-            return self._client.scatter([data], workers=homes, hash=False, timeout=WITHOUT_WORKERS)[0]
-        except (OSError, ValueError) as error:  # the worker that should take it is gone, or all are
-            raise _LostError from error
-
-    def _add(self, answers: list[Any]) -> Any:
-        self._count += 1
-        return self._client.submit(add_up, answers, key=f"rankwolf_add-{self._run}-{self._count}", pure=False)
-
-    def _find_homes(self) -> None:
-        """Ask on which worker each partition's rows are: once, and again after a worker was lost."""
-        if self._homes:
-            return
-        from distributed import wait
-
-        done = 0
-        while True:
-            try:
-                wait(self._rows, timeout=LOOK_EVERY)
-            except TimeoutError:
-                done, before = sum(future.done() for future in self._rows), done
-                if done > before:
-                    self._paused = {}  # a paused worker does not stop the others
-                self._look()
-            for future in self._rows:
-                _raise_if_failed(future)
-            where = self._asked(partial(self._client.who_has, self._rows))
-            homes = [next(iter(where.get(future.key, ())), "") for future in self._rows]
-            if all(homes):
-                self._homes = homes
-                return
-            self._look()
-            time.sleep(0.05)
-
-    def _finished(self, answers: list[Any]) -> bool:
-        """Wait until all answers are there; False when a worker went away meanwhile."""
-        from distributed import wait
-
-        while True:
-            try:
-                wait(answers, timeout=LOOK_EVERY)
-            except TimeoutError:
-                if not set(self._homes) <= self._look():
-                    return False
-                continue
-            for answer in answers:
-                if answer.status == "cancelled" or answer.status == "lost":
-                    return False
-                _raise_if_failed(answer)
-            return True
-
-    def _gathered(self, answers: list[Any]) -> Any:
-        """The answers, fetched to the client; None when a worker went away first.
-
-        Dask would want to compute lost answers once more, only on the worker that is gone, and wait for ever.
-        """
+    def _gathered(self, futures: list[Any]) -> list[Any]:
+        """The results of futures. An error where workers, or the scheduler, are gone and do not come back."""
         import asyncio  # whoever has a client has it loaded; nobody else waits for it
 
-        loop = self._client.loop.asyncio_loop
-        fetched = asyncio.run_coroutine_threadsafe(self._client.gather(answers, asynchronous=True), loop)
+        from distributed import CancelledError, KilledWorker
+        from distributed.client import FutureCancelledError
+        from distributed.comm.core import CommClosedError
+
+        loop, since = self._client.loop.asyncio_loop, time.monotonic()
+        fetched = asyncio.run_coroutine_threadsafe(self._client.gather(futures, asynchronous=True), loop)
         try:
             while True:
                 try:
-                    return fetched.result(LOOK_EVERY)
+                    return list(fetched.result(LOOK_EVERY))
                 except TimeoutError:
                     if fetched.done():
                         raise
-                if not set(self._homes) <= self._look():
-                    return None
+                since = self._look(since)
+        except (CancelledError, FutureCancelledError, CommClosedError) as error:
+            raise _gone() from error
+        except KilledWorker as error:
+            raise RuntimeError(
+                f"Dask workers died of the same task again and again ({error.task}), most likely because their memory "
+                "was full. Start workers with more memory, or give smaller chunks."
+            ) from error
+        except MemoryError as error:
+            raise MemoryError(
+                f"A Dask worker had no memory left ({error}). Start workers with more memory, or give smaller chunks."
+            ) from error
         finally:
             fetched.cancel()
 
-    def _look(self) -> set[str]:
-        """The addresses of all workers. An error where none has been running for ``WITHOUT_WORKERS`` seconds."""
-        started = time.monotonic()
-        while True:
-            self._check_scheduler()
-            workers = self._asked(partial(self._client.scheduler_info, n_workers=-1))["workers"]
-            status = {address: worker["status"] for address, worker in workers.items()}
-            # Until the partitions have their homes, any worker may be about to get one.
-            self._count_pauses([home for home in set(self._homes or status) if status.get(home) == "paused"])
-            if "running" in status.values():
-                return set(workers)
-            if time.monotonic() - started > WITHOUT_WORKERS:
-                state = (
-                    "Every Dask worker is gone"
-                    if not workers
-                    else "Every Dask worker has stopped working, most likely because its memory is full"
-                )
-                raise RuntimeError(
-                    f"{state}, for {WITHOUT_WORKERS:.0f} seconds. Start workers with more memory, or more of them; "
-                    "a run with checkpoint= goes on with resume=True."
-                )
-            time.sleep(min(LOOK_EVERY, WITHOUT_WORKERS / 10))
-
-    def _count_pauses(self, paused: list[str]) -> None:
-        """Raise where a worker with a partition has been paused for long: Dask pauses it when its memory is full."""
-        now = time.monotonic()
-        self._paused = {home: self._paused.get(home, now) for home in paused}
-        if any(now - since > WITHOUT_WORKERS for since in self._paused.values()):
-            raise RuntimeError(
-                f"A Dask worker has been paused for {WITHOUT_WORKERS:.0f} seconds, because its memory is full. Start "
-                "workers with more memory, or more of them; a run with checkpoint= goes on with resume=True."
-            )
-
-    def _check_scheduler(self) -> None:
-        """Raise where the client has no scheduler: it may find a new one, but what the workers held is lost."""
+    def _look(self, since: float) -> float:
+        """The last time at which all workers worked: now, or ``since``. An error where that is too long ago."""
         if self._client.status != "running":
-            raise RuntimeError(
-                "The Dask scheduler is gone, or the client is closed, and with it what the workers held. Start it "
-                "again; a run with checkpoint= goes on with resume=True."
-            )
-
-    @staticmethod
-    def _asked(question: Callable[[], Any]) -> Any:
+            raise _gone()
+        now = time.monotonic()
         try:
-            return question()
-        except OSError as error:  # the scheduler does not answer
-            raise _LostError from error
-
-
-def _raise_if_failed(future: Any) -> None:
-    from distributed import KilledWorker
-
-    if future.status != "error":
-        return
-    error = future.exception()
-    if isinstance(error, KilledWorker):
+            workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        except OSError:  # the scheduler does not answer
+            return since
+        states = [worker["status"] for worker in workers]
+        if "running" in states and "paused" not in states:
+            return now
+        if now - since <= WITHOUT_WORKERS:
+            return since
+        paused = "A Dask worker has been paused, because its memory is full"
         raise RuntimeError(
-            f"Dask workers died of the same task again and again ({future.key}), most likely because their memory was "
-            "full. Start workers with more memory, or give smaller chunks."
-        ) from error
-    if isinstance(error, MemoryError):
-        raise MemoryError(
-            f"A Dask worker had no memory left ({error}). Start workers with more memory, or give smaller chunks."
-        ) from error
-    raise error
+            f"{paused if states else 'Every Dask worker is gone'}, for {WITHOUT_WORKERS:.0f} seconds. Start workers "
+            "with more memory, or more of them; a run with checkpoint= goes on with resume=True."
+        )
+
+
+def _gone() -> RuntimeError:
+    """The client may find a new scheduler, but what the workers held is lost."""
+    return RuntimeError(
+        "The Dask scheduler is gone, or the client is closed, and with it what the workers held. Start it "
+        "again; a run with checkpoint= goes on with resume=True."
+    )
 
 
 def client_of(X: Any) -> Any:
@@ -383,14 +271,7 @@ class LazyBlock(NamedTuple):
     dtype: np.dtype[Any]
 
 
-def make_workers(
-    client: Any,
-    lazy: list[LazyBlock],
-    heights: tuple[int, ...],
-    dtype: np.dtype[Any],
-    size: int,
-    room: Room,
-) -> Workers:
+def make_workers(client: Any, lazy: list[LazyBlock], size: int, room: Room) -> Workers:
     """The threads or workers that keep the partitions. On a cluster, their blocks begin to be computed.
 
     An error where the matrix takes more than ``MEMORY_SHARE`` of the workers' memory; in one process it stays lazy.
@@ -405,24 +286,9 @@ def make_workers(
         for k, part in enumerate(lazy)
     ]
     if client is None:
-        threads = Threads(blocks, heights, dtype, room)
-        threads.load(size, room)
-        return threads
+        return Threads(blocks, size, room)
     if room.memory is not None and size > MEMORY_SHARE * room.memory:
         most = f"at most {MEMORY_SHARE * room.memory / 1e9:.3g} GB, {MEMORY_SHARE:.0%} of the workers' memory"
         remedy = "Start more workers, or give the matrix in a narrower type."
         raise bad("X", most, f"{size / 1e9:.3g} GB", remedy=remedy)
-    return Cluster(client, blocks, heights, dtype)
-
-
-__all__ = [
-    "Behind",
-    "Block",
-    "Cluster",
-    "LazyBlock",
-    "Threads",
-    "Workers",
-    "client_of",
-    "make_workers",
-    "room_of",
-]
+    return Cluster(client, blocks)

@@ -94,8 +94,8 @@ class EntryIterate(Iterate[Source, EntryVertex]):
             space.add(block, data.run(task, self.residual).product)
             pair = space.leading_pair()
         self.warm = np.linalg.qr(space.leading_images(WARM_VECTORS))[0]
-        right, left = pair.right.astype(data.dtype), data.allocate(1)
-        sums = data.run(AlignAtom(right, self.limit), self.residual, left)
+        right = pair.right.astype(data.dtype)
+        sums, (left,) = data.run_with_rows(AlignAtom(right, self.limit), self.residual)
         length = sums.length_squared**0.5
         if length == 0.0:
             return EntryVertex(0.0, 0.0, 0.0, left=left, right=right)
@@ -124,7 +124,7 @@ class EntryIterate(Iterate[Source, EntryVertex]):
 
     def move_residual(self, data: Source, task: MoveResidual, *rows: Any) -> None:
         """One pass that moves D, or only clips it at another level, and renews the sums."""
-        self.sums = data.run(task, self.residual, *rows)
+        self.sums, (self.residual,) = data.run_with_rows(task, self.residual, *rows)
         self.limit = task.limit
 
     def probes(self, data: Source) -> Array:
@@ -261,9 +261,8 @@ def _at_zero(data: Source, rng: np.random.Generator) -> dict[str, Any]:
     """The fields of an :class:`EntryIterate` at L = S = 0; one pass copies the data into the residual."""
     n = data.shape[1]
     warm = np.linalg.qr(rng.standard_normal((n, min(WARM_VECTORS, n))))[0]
-    residual, left = data.allocate(n), data.allocate(1)
     task = MoveResidual(0.0, 1.0, np.zeros(n, data.dtype), inf, warm.astype(data.dtype))
-    sums = data.run(task, residual, left)
+    sums, (residual,) = data.run_with_rows(task, data.allocate(n), data.allocate(1))
     atoms = Atoms(data.shape, data.dtype)
     return {"atoms": atoms, "residual": residual, "warm": warm, "limit": inf, "sums": sums, "rng": rng}
 

@@ -50,8 +50,6 @@ class SubspaceSums(Sums):
 class SubspaceOfStep(Task[SubspaceSums]):
     """One step of subspace iteration on the X of :class:`GramOfStep`. Rows: the left factor of L̂, S, S₋."""
 
-    writes_rows = False
-
     def __init__(self, right: Array, momentum: float, basis: Array) -> None:
         self.right, self.momentum = np.ascontiguousarray(right.T), momentum
         self.basis, self.depth = basis, basis.shape[1]
@@ -84,8 +82,10 @@ class StepSums(Sums):
 class TakeStep(Task[StepSums]):
     """L⁺ = X·V·shrink·Vᵀ and S⁺ = T_θ(Ŝ − ½P_Ω(L̂ + Ŝ − M)).
 
-    Rows: the left factor of L̂, S, S₋ (overwritten by S⁺), the left factor of L⁺ (written).
+    Rows: the left factor of L̂, S, and S₋, which is used up. Makes S⁺ and the left factor of L⁺.
     """
+
+    donated = (2,)
 
     def __init__(
         self, right: Array, momentum: float, threshold: float, vectors: Array, shrink: Array
@@ -93,36 +93,41 @@ class TakeStep(Task[StepSums]):
         self.right, self.momentum, self.threshold = np.ascontiguousarray(right.T), momentum, threshold
         self.vectors, self.vectors_t = vectors, np.ascontiguousarray(vectors.T)
         self.shrink = shrink.astype(vectors.dtype)
+        self.makes = tuple((width, vectors.dtype) for width in vectors.shape)
 
     def start(self) -> StepSums:
         """Zeros."""
         return StepSums()
 
-    def visit(self, sums: StepSums, tile: Array, *rows: Array) -> None:
+    def visit(self, sums: StepSums, tile: Array, *rows: Array) -> tuple[Array, Array]:
         """Make one tile of both parts, and add its sums."""
-        left, sparse, previous, new_left = rows
+        left, sparse, new_sparse = rows
         step = left @ self.right
-        kernels.proximal_point(tile, step, sparse, previous, self.momentum, self.threshold, True)
-        new_left[...] = (step @ self.vectors) * self.shrink
+        kernels.proximal_point(tile, step, sparse, new_sparse, self.momentum, self.threshold, True)
+        new_left = (step @ self.vectors) * self.shrink
         np.matmul(new_left, self.vectors_t, out=step)
-        sums.collect(kernels.misfit(tile, step, previous))
+        sums.collect(kernels.misfit(tile, step, new_sparse))
+        return new_sparse, new_left
 
 
 class Shrink(Task[StepSums]):
-    """S⁺ ← T_θ(S⁺) in place, for a θ that depends on all of S⁺ (a radius). Rows: the left factor of L⁺, S⁺."""
+    """T_θ(S⁺) for a θ that depends on all of S⁺ (a radius). Rows: S⁺, which is used up, and the left factor of L⁺."""
+
+    donated = (0,)
 
     def __init__(self, right: Array, threshold: float) -> None:
         self.right, self.threshold = np.ascontiguousarray(right.T), threshold
+        self.makes = ((right.shape[0], right.dtype),)
 
     def start(self) -> StepSums:
         """Zeros."""
         return StepSums()
 
-    def visit(self, sums: StepSums, tile: Array, *rows: Array) -> None:
+    def visit(self, sums: StepSums, tile: Array, *rows: Array) -> tuple[Array]:
         """Threshold one tile of S⁺, and add its sums."""
-        left, sparse = rows
-        sparse[...] = l1.soft_threshold(sparse, self.threshold)
-        sums.collect(kernels.misfit(tile, left @ self.right, sparse))
+        sparse = l1.soft_threshold(rows[0], self.threshold)
+        sums.collect(kernels.misfit(tile, rows[1] @ self.right, sparse))
+        return (sparse,)
 
 
 # A lower bound takes at most so many passes; fewer, where the gap is at most this factor above the one that a perfect
@@ -202,25 +207,25 @@ class ProximalEntries(ProximalPair[Source]):
         vectors = np.ascontiguousarray(vectors[:, :found].astype(data.dtype))
         singular = singular[:found]
         # Line 4: T_θ[Ŝ − ½P_Ω(L̂ + Ŝ − M)].
-        new_left, shrink = data.allocate(found), 1.0 - self.cut / singular
+        shrink, taken = 1.0 - self.cut / singular, False
+        sums, sparse, new_left = StepSums(), self.previous_sparse, self.left
 
-        def take(threshold: float) -> StepSums:
+        def take(threshold: float) -> None:
+            nonlocal sums, sparse, new_left, taken
             task = TakeStep(right, self.momentum.factor, threshold, vectors, shrink)
-            return data.run(task, *rows, new_left)
-
-        sums: StepSums | None = None
+            sums, (sparse, new_left) = data.run_with_rows(task, *rows)
+            taken = True
 
         def find(radius: float) -> float:
-            nonlocal sums
-            sums = take(0.0)
-            return projection_threshold(data, self.previous_sparse, radius, self.threshold)
+            take(0.0)
+            return projection_threshold(data, sparse, radius, self.threshold)
 
         self.threshold = problem.threshold_S(self.step_length, find)
-        if sums is None:
-            sums = take(self.threshold)
+        if not taken:
+            take(self.threshold)
         elif self.threshold > 0.0:
-            sums = data.run(Shrink(vectors, self.threshold), new_left, self.previous_sparse)
-        self.sparse, self.previous_sparse = self.previous_sparse, self.sparse
+            sums, (sparse,) = data.run_with_rows(Shrink(vectors, self.threshold), sparse, new_left)
+        self.sparse, self.previous_sparse = sparse, self.sparse
         self.previous_left, self.previous_right = self.left, self.right
         self.left, self.right, self.singular_values = new_left, vectors, singular - self.cut
         self.objective = problem.objective(
