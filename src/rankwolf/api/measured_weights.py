@@ -54,13 +54,15 @@ class HeldOutSettings:
     """So many points without such a gain are passed over: a direction may wait for the next one."""
     last_steps: int = 8
     """Iterations on all measurements that follow, where the run ends at the pair that predicts best."""
-    most_refits: int = 6
+    most_refits: int = 8
     refit_steps: int = 40
     """Iterations of splitting between two refits."""
-    settled: float = 0.8
-    """σ has settled when a refit lowers it by no more than this factor."""
-    most_larger: float = 4.0
-    """Where the unknowns are too many, σ is doubled up to this factor; beyond, it is not measured."""
+    apart: float = 2.0
+    """A refit is made at weights of this many σ: no noise is among what they choose."""
+    settled: float = 0.1
+    """σ has settled when a refit changes it by no more than this share."""
+    most_rise: float = 1.25
+    """Choosing from noise made σ too small by less than this factor on all trials; what rises more has lost signal."""
     most_freedom: float = 0.6
     """Unknowns of a refit, as a share of the equations: beyond, too little is left to measure σ."""
     again: int = 3
@@ -148,36 +150,37 @@ def weights_by_refit(
 ) -> Found:
     """The weights of :func:`weights_for_noise` for a σ that is measured where L and S leave enough equations over.
 
-    The pair is fitted again without shrinkage, at its rank and support. The misfit of that, with as many equations
-    fewer as it has unknowns, is a σ. A few iterations of splitting at its weights give the next pair, until σ falls
-    no more. What such a refit chose from noise makes its σ too small, and shrinkage makes the misfit of the pair
-    before it too large: the estimate is the geometric mean of both. Where the unknowns are too many, ``found`` as it
-    is.
+    The pair at weights of twice the noise is fitted again without shrinkage, at its rank and support: the misfit of
+    that, with as many equations fewer as it has unknowns, is a σ. Weights of the noise itself would choose some noise,
+    and make σ too small. σ and those weights follow from each other, in a few rounds. Where the unknowns are too many,
+    the weights are doubled first; where they stay too many, the answer is ``found``.
 
-    Cost: two or three rounds of about 100 products with A and A*.
+    Cost: three or four rounds of about 100 products with A and A*.
     """
     solver, unit = Splitting(), weights_for_noise(data, 1.0, rng)
     least = settings.least * data.summary.norm / data.size**0.5
     low_rank, sparse = found.start[:2]
-    sigma, shrunk, larger, state = np.inf, np.inf, found.weights[0] / unit[0], None
+    level, sigma, state = found.weights[0] / unit[0], np.inf, None
     for _ in range(settings.most_refits):
-        if deadline.passed or larger > settings.most_larger * found.weights[0] / unit[0]:
+        if deadline.passed:
             return found
         if freedom(data, low_rank, sparse) > settings.most_freedom:
-            sigma = larger = 2.0 * larger  # larger weights leave fewer unknowns
+            level = 2.0 * level
         else:
             before, now = sigma, max(refit_measured(data, low_rank, sparse).sigma or 0.0, least)
-            sigma = min(now, before)
-            if now <= least or (now > settings.settled * before and shrunk < np.inf):
+            if now > settings.most_rise * before:
                 break
-        problem = Penalized(sigma * unit[0], sigma * unit[1])
+            sigma = now
+            if sigma == least or abs(sigma / before - 1.0) <= settings.settled:
+                break
+            level = settings.apart * sigma
+        problem = Penalized(level * unit[0], level * unit[1])
         state = solver.init(problem, data, rng) if state is None else state
         for _ in range(settings.refit_steps):
             state = solver.step(problem, data, state)
         low_rank, sparse = state.found, state.found_sparse
-        rest = data.b - data.apply((low_rank.u * low_rank.s) @ low_rank.vt + sparse)
-        shrunk = inner(rest, rest) ** 0.5 / data.size**0.5
-    sigma = least if sigma <= least else (sigma * shrunk) ** 0.5
+    if sigma == np.inf:
+        return found
     start = (low_rank, sparse, None, found.start[3] if state is None else state.gamma)
     return Found((sigma * unit[0], sigma * unit[1]), sigma, start)
 

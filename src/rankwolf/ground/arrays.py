@@ -33,6 +33,14 @@ def is_complex(x: Any) -> bool:
     )
 
 
+def flat(arrays: list[Any]) -> Any:
+    """One vector of the real numbers in some arrays; a complex number is a pair of them."""
+    xp = namespace(arrays[0])
+    parts = [part for x in arrays for part in ((xp.real(x), xp.imag(x)) if is_complex(x) else (x,))]
+    join = np.concatenate if xp is np else xp.concat
+    return join([xp.reshape(part, (-1,)) for part in parts])
+
+
 def conjugate_transpose(x: Any) -> Any:
     """x^H, without a copy of real numbers."""
     return namespace(x).conj(x).T if is_complex(x) else x.T

@@ -2,8 +2,9 @@
 
 A splitting method for a piecewise linear problem soon does the same linear map again and again, and then creeps. From
 the last points zᵢ and their images T(zᵢ), the weights α with Σα = 1 that make Σ αᵢ(T(zᵢ) − zᵢ) shortest give a point
-Σ αᵢT(zᵢ) that skips the creeping (Anderson, 1965; for Douglas-Rachford: Fu, Zhang and Boyd, 2020). It is a guess: where
-the next step is longer than the last plain one, the run goes back and goes on without it.
+Σ αᵢT(zᵢ) that skips the creeping (Anderson, 1965; for Douglas-Rachford: Fu, Zhang and Boyd, 2020). It is a guess. Plain
+steps never grow, because T is nonexpansive: where the step after a guess is longer than the one before, the run goes
+back and goes on without it.
 """
 
 from __future__ import annotations
@@ -14,17 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from rankwolf.ground.arrays import Array, inner
+from rankwolf.ground.arrays import Array, flat, inner, like, namespace
 
-# How many points are kept, how often a combination is tried, and the ridge on its weights, relative to the steps.
-KEPT, EVERY, RIDGE = 8, 4, 1e-10
+# How many points are kept, how often a combination is tried, and the ridge on its weights, relative to the steps. On
+# random problems of three kinds 16 points took fewer iterations than 8, and 24 about as many as 16.
+KEPT, EVERY, RIDGE = 16, 4, 1e-10
 # No more numbers than these are kept: 256 MB.
 MOST_NUMBERS = 2**25
 
 
 @dataclass
 class Anderson:
-    """The last steps T(z) − z and images T(z), each a list of arrays.
+    """The last steps T(z) − z, each as one vector of real numbers, and the images T(z), each a list of arrays.
 
     ``saved`` is the plain image that a guess replaced, ``plain`` the length of the last step of a plain point.
     """
@@ -46,21 +48,23 @@ class Anderson:
         """
         if 2 * KEPT * sum(prod(x.shape) for x in point) > MOST_NUMBERS:
             return image
-        steps = [s * (b - a) for a, b, s in zip(point, image, scales, strict=True) if s]
-        length = sum(inner(x, x) for x in steps) ** 0.5
-        if self.saved is not None and length > 2.0 * self.plain:  # the guess was bad
+        step = flat([s * (b - a) for a, b, s in zip(point, image, scales, strict=True) if s])
+        length = inner(step, step) ** 0.5
+        if self.saved is not None and length > self.plain:  # the guess was bad
             image = self.saved
             self.reset()
             return image
         self.saved, self.plain, self.count = None, length, self.count + 1
-        self.steps, self.images = [*self.steps, steps][-KEPT:], [*self.images, image][-KEPT:]
+        self.steps, self.images = [*self.steps, step][-KEPT:], [*self.images, image][-KEPT:]
         if self.count % EVERY or len(self.steps) < 3 or length == 0.0:
             return image
-        gram = np.array([[sum(map(inner, a, b)) for b in self.steps] for a in self.steps])
-        gram += RIDGE * np.trace(gram) * np.eye(len(gram))
-        alpha = np.linalg.solve(gram, np.ones(len(gram)))
-        alpha /= alpha.sum()
+        xp = namespace(step)
+        rows, eye = xp.stack(self.steps), like(np.eye(len(self.steps)), step)
+        gram = rows @ rows.T
+        gram = gram + RIDGE * xp.sum(gram * eye) * eye
+        alpha = list(map(float, xp.linalg.solve(gram, xp.ones_like(gram[0]))))
+        total = sum(alpha)
         self.saved = image
         return [
-            sum(float(a) * x[k] for a, x in zip(alpha, self.images, strict=True)) for k in range(len(image))
+            sum(a / total * x[k] for a, x in zip(alpha, self.images, strict=True)) for k in range(len(image))
         ]

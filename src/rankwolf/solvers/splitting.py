@@ -61,7 +61,7 @@ RELAXATION = 1.65
 BALANCED_AT = (4, 8, 12, 18, 26, 36, 50, 70, 100, 140, 200, 280, 400, 560, 800)
 BALANCE = 2.0
 # Objective and bound are computed again after this share of the iterations so far.
-LOOK_SHARE = 0.15
+LOOK_SHARE = 0.1
 
 
 @dataclass(kw_only=True)
