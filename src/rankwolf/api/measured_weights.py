@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from rankwolf.data.measurements import Measurements
-from rankwolf.ground.arrays import Array, inner, to_numpy
+from rankwolf.ground.arrays import Array, to_numpy
 from rankwolf.ground.deadline import Deadline
 from rankwolf.oracles import nuclear
 from rankwolf.problem import Penalized
