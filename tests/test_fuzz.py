@@ -36,7 +36,7 @@ def test_changed_files_of_every_kind(tmp_path):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     rows = [line.split("|")[1:3] for line in done.stdout.splitlines() if line.startswith("| ")][1:]
-    assert len(rows) == 15
+    assert len(rows) == 17
     assert all(int(count) >= 1 for _, count in rows), done.stdout
 
 
@@ -44,10 +44,12 @@ def test_no_kind_of_file_that_is_read_is_missing():
     """What the door opens, and what has a schema, beside what the fuzzer makes."""
     from benchmarks.faults.fuzzing.samples import SAMPLES
     from rankwolf.files import KINDS
+    from rankwolf.files.kspace import KSPACE_KINDS
     from rankwolf.files.schema import SCHEMAS
 
     same = {"hdf5": "h5", "mat73": "mat", "tsv": "csv", "csv.gz": "csv", "tsv.gz": "csv"}
-    read = {same.get(kind.name, kind.name) for kind in KINDS} | set(SCHEMAS) | {"video", "image"}
+    read = {same.get(kind.name, kind.name) for kind in KINDS} | set(SCHEMAS) | set(KSPACE_KINDS)
+    read |= {"video", "image"}
     assert read == set(SAMPLES)
 
 

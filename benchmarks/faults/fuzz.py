@@ -184,8 +184,17 @@ def _go_on(path: Path, sample: Path, output: Path) -> int:
     return 0
 
 
+def _recover(path: Path, sample: Path, output: Path) -> int:
+    """k-space, beside the unchanged half of it where it has two files."""
+    for other in sample.parent.glob(f"{sample.stem}.*"):
+        if other.suffix != sample.suffix and path != sample:
+            shutil.copy(other, path.with_suffix(other.suffix))
+    return command("recover", path, "-o", output, "--max-seconds", 1, "--sigma", 1)
+
+
 ACTIONS: dict[str, Callable[[Path, Path, Path], int]] = {
     "video": _separate, "image": _separate, "result": _load, "checkpoint": _resume, "mask": _model, "live": _go_on,
+    "cfl": _recover, "ismrmrd": _recover,
 }  # fmt: skip
 
 

@@ -167,6 +167,43 @@ def image(folder: Path) -> None:
             Image.fromarray(frame).save(place / f"{number}.{ending}", **settings)
 
 
+def kspace() -> Any:
+    rng = np.random.default_rng(2)
+    values = np.fft.fft2(60.0 + 20.0 * rng.random((6, 2, 12, 12))).astype(np.complex64)
+    values[:, :, ::3] = 0.0
+    return values
+
+
+def cfl(folder: Path) -> None:
+    from rankwolf.files.kspace import write_images
+
+    write_images(folder / "a", kspace()[:, 0], "cfl")
+
+
+def ismrmrd(folder: Path) -> None:
+    import h5py
+
+    values = kspace()
+    idx = np.dtype(
+        [(name, "<u2") for name in ("kspace_encode_step_1", "kspace_encode_step_2", "phase", "repetition")]
+    )
+    head = np.dtype([("flags", "<u8"), ("number_of_samples", "<u2"), ("active_channels", "<u2"),
+                     ("trajectory_dimensions", "<u2"), ("center_sample", "<u2"), ("idx", idx)])  # fmt: skip
+    line = np.dtype(
+        [("head", head), ("traj", h5py.vlen_dtype(np.float32)), ("data", h5py.vlen_dtype(np.float32))]
+    )
+    lines = np.empty(6 * 8, line)
+    places = [(frame, row) for frame in range(6) for row in range(12) if row % 3]
+    for k, (frame, row) in enumerate(places):
+        lines[k]["head"] = (0, 12, 2, 0, 6, (row, 0, frame, 0))
+        lines[k]["traj"], lines[k]["data"] = (
+            np.zeros(0, np.float32),
+            values[frame, :, row].ravel().view(np.float32),
+        )
+    with h5py.File(folder / "a.h5", "w") as file:
+        file.create_dataset("dataset/data", data=lines)
+
+
 def result(folder: Path) -> None:
     fit = rw.decompose(matrix(), rng=0, max_iter=5)
     fit.save(folder / "a.npz")
@@ -244,4 +281,5 @@ SAMPLES: dict[str, Callable[[Path], None]] = {
     "npy": npy, "npz": npz, "mat": mat, "h5": h5, "zarr": store, "parquet": parquet, "csv": csv, "feather": feather,
     "xlsx": xlsx, "video": video,
     "image": image, "result": result, "checkpoint": checkpoint, "mask": mask, "live": live,
+    "cfl": cfl, "ismrmrd": ismrmrd,
 }  # fmt: skip

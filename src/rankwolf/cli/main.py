@@ -34,7 +34,7 @@ from rankwolf import __version__
 from rankwolf.ground.extras import EXTRAS, missing
 from rankwolf.ground.printable import printable
 
-COMMANDS = ("demo", "separate", "decompose", "path", "score", "completion")
+COMMANDS = ("demo", "separate", "decompose", "recover", "path", "score", "completion")
 
 DONE, BAD_INPUT, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 2, 130, 141, 143
 

@@ -15,7 +15,7 @@ EXTRAS = {
         "sklearn": ("sklearn",),
         "dask": ("dask", "distributed"),
         "io": ("h5py", "zarr", "pyarrow", "pandas", "openpyxl"),
-        "mri": ("finufft",),
+        "mri": ("finufft", "nibabel"),
     }.items()
     for module in modules
 }
