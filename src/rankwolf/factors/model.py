@@ -15,7 +15,7 @@ import numpy as np
 from rankwolf.data import Source, Sums, Task
 from rankwolf.factors.columns import LEAST_VARIANCE, best_strength, loadings_and_noise
 from rankwolf.factors.parameters import Factors, FactorSettings
-from rankwolf.factors.rows import CompletedRows, cells_that_count, completed, standardised
+from rankwolf.factors.rows import CompletedRows, cells_that_count, completed, rows_of, standardised
 from rankwolf.ground.arrays import Array
 
 # 1.4826 times the median absolute deviation is the standard deviation of normal numbers.
@@ -82,8 +82,8 @@ def decided_rows(
     made, rest = completed(values, live, factors, precise), np.arange(len(values))
     for _ in range(settings.decisions):
         near = cells_that_count(made, factors, settings.cut)
-        changed = np.any(near != made.live, axis=1)
-        if not changed.any():
+        changed = rows_of(near != made.live)
+        if not changed.size:
             break
         rest = rest[changed]
         live[rest] = near[changed]
@@ -358,7 +358,7 @@ class _Rounds:
             if number >= settings.free_rounds:
                 self.live[rows] = cells_that_count(made, factors, settings.cut, settings.back)
             if rows.start < TAIL_ROWS:
-                ratios.append(np.abs(np.where(made.live, made.residuals / made.deviations, np.nan)))
+                ratios.append(np.abs(np.where(made.live, made.ratios, np.nan)))
             if self.precise:
                 sums.add(sums_of_rows(made, len(sums.counts)))
             else:
@@ -391,12 +391,11 @@ def tails_of(ratios: Array, resolution: Array, settings: FactorSettings) -> tupl
     fit outliers enlarge the deviations, but hardly the middle: ``size`` takes that back. In columns of few values,
     whose residuals are no continuous numbers, both are 1.
     """
-    ascending = np.sort(ratios, axis=0)
-    seen = np.count_nonzero(ratios == ratios, axis=0)
-    columns = np.arange(ratios.shape[1])
-    middle, high = (
-        ascending[np.maximum((share * seen).astype(int) - 1, 0), columns] for share in TAIL_QUANTILES
-    )
+    columns = np.ascontiguousarray(ratios.T)
+    seen = np.count_nonzero(columns == columns, axis=1)
+    at = [np.maximum((share * seen).astype(int) - 1, 0) for share in TAIL_QUANTILES]
+    columns.partition(np.unique(at), axis=1)
+    middle, high = (columns[np.arange(len(columns)), place] for place in at)
     usable = (middle > 0.0) & (high > 0.0) & (resolution == 0.0)
     middle, high = np.where(usable, middle, 1.0), np.where(usable, high, 1.0)
     low, top = GAUSSIAN_QUANTILES

@@ -93,6 +93,12 @@ class Factors:
         return np.asarray(np.linalg.solve(self.core, (self.loadings / self.noise[:, None]).T).T)
 
     @computed_once
+    def half_gain(self) -> Array:
+        """D⁻¹ V L⁻ᵀ with H = L Lᵀ: the columns of the gain, made independent."""
+        lower = np.linalg.cholesky(self.core)
+        return np.asarray(np.linalg.solve(lower, (self.loadings / self.noise[:, None]).T).T)
+
+    @computed_once
     def precision(self) -> Array:
         """(V Vᵀ + D)⁻¹ = D⁻¹ − D⁻¹ V H⁻¹ Vᵀ D⁻¹, n × n."""
         made: Array = -self.gain @ (self.loadings / self.noise[:, None]).T

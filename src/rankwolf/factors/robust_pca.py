@@ -32,7 +32,7 @@ from rankwolf.factors.model import (
     start_rows,
 )
 from rankwolf.factors.output import dressed
-from rankwolf.factors.rows import CompletedRows
+from rankwolf.factors.rows import CompletedRows, log_likelihoods
 from rankwolf.factors.saving import read_model, write_model
 from rankwolf.factors.scatter import core_factors, distances
 from rankwolf.ground.arrays import Array
@@ -95,8 +95,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutlierMixin,
     components_ : array, one row for each component
         Orthonormal directions in the units of the data, the strongest first.
     explained_variance_, explained_variance_ratio_, singular_values_ : array
-        The variance along each component, without noise and outliers; as a share of the variance of all columns; and
-        √((rows − 1)·variance).
+        The variance along each component, without outliers; as a share of the variance of all columns; and
+        √((rows − 1)·variance), as PCA's.
     mean_, scale_, noise_variance_ : array (n_features,)
         The centre, the robust scale and the variance of the noise of each column.
     low_rank_ : LowRank
@@ -210,8 +210,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutlierMixin,
         if most is None:
             found = significant_directions(self._fitted, max(1, strong))
             strong = max(1, min(strong, found)) if strong else 0
-        made = components_of(factors, strong, 1 if most is None else most)
         share = check_components(self.n_components)
+        made = components_of(factors, strong, max(1, strong) if share is None else share)
         self._components = made.kept(share)
         self.components_ = self._components.vectors.astype(dtype)
         self.explained_variance_ = self._components.variances
@@ -227,18 +227,15 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutlierMixin,
         """L, the outliers among cells, columns and rows, and what a central row is, from all rows of ``source``."""
         pieces, scores, residuals, completed = [], [], [], []
         m, n = source.user_shape
-        flagged, seen = np.zeros(n), np.zeros(n)
+        flagged, seen, limits = np.zeros(n), np.zeros(n), self._fitted.factors.limits(OUTLIER_IN_SIGMAS)
         for start, rows in _row_blocks(source):
             part = None if live is None else live[start : start + len(rows)]
             made = decided_rows(rows, self._fitted.factors, DEFAULT, part)
             scores.append(self._components.scores(made, self._fitted.factors))
-            outlying = np.abs(made.residuals) > made.deviations * self._fitted.factors.limits(
-                OUTLIER_IN_SIGMAS
-            )
-            outlying &= rows == rows
-            flagged += np.count_nonzero(outlying, axis=0)
+            # NaN, a missing cell, is beyond nothing.
+            at = np.nonzero(np.abs(made.ratios) > limits)
+            flagged += np.bincount(at[1], minlength=n)
             seen += np.count_nonzero(rows == rows, axis=0)
-            at = np.nonzero(outlying)
             low = np.sum(scores[-1][at[0]] * self._components.vectors[:, at[1]].T, axis=1)
             residuals.append(rows[at] - self._fitted.factors.centre[at[1]] - low)
             pieces.append((at[0] + start, at[1]))
@@ -307,7 +304,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutlierMixin,
 
     @property
     def _deviations(self) -> Array:
-        return np.sqrt(np.maximum(self.explained_variance_, np.finfo(np.float64).tiny))
+        return np.sqrt(np.maximum(self._components.spreads, np.finfo(np.float64).tiny))
 
     def impute(self, X: Any, *, outliers: bool = False) -> Any:
         """X with the missing cells filled in; with ``outliers`` also those that score beyond ±3.29.
@@ -318,12 +315,11 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutlierMixin,
         source, factors = self._opened(X, reset=False), self._fitted.factors
         filled = []
         for rows, made in self._completed(source):
-            wrong = np.isnan(rows)
+            wrong, values = np.isnan(rows), made.values
             if outliers:
-                wrong |= np.abs(made.residuals) > made.deviations * factors.limits(OUTLIER_IN_SIGMAS)
-            # Of a cell that counts, the prediction from the others is the cell less its residual.
-            standing = made.values - np.where(made.live, made.residuals, 0.0)
-            filled.append(np.where(wrong, factors.centre + factors.scale * standing, rows).astype(rows.dtype))
+                wrong |= np.abs(made.ratios) > factors.limits(OUTLIER_IN_SIGMAS)
+                values = decided_rows(rows, factors, DEFAULT, made.live & ~wrong).values
+            filled.append(np.where(wrong, factors.centre + factors.scale * values, rows).astype(rows.dtype))
         return dressed(self, np.vstack(filled), source.frame)
 
     def score_cells(self, X: Any) -> Any:
@@ -340,7 +336,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutlierMixin,
         check_is_fitted(self)
         source = self._opened(X, reset=False)
         cells = [
-            np.where(rows == rows, self._fitted.factors.calibrated(made.residuals / made.deviations), np.nan)
+            np.where(rows == rows, self._fitted.factors.calibrated(made.ratios), np.nan)
             for rows, made in self._completed(source)
         ]
         return np.vstack(cells).astype(self.components_.dtype, copy=False), source.frame
@@ -375,19 +371,17 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutlierMixin,
         return np.where(self.decision_function(X) < 0.0, -1, 1)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """The mean log-likelihood of a row.
+        """The mean log-likelihood of a row, as that of ``FactorAnalysis``: the log-density of its cells that count.
 
-        The cells that do not count are left out, and each costs as much as a cell at the limit; so ``GridSearchCV`` can
-        choose ``n_components``.
+        Each cell that does not count costs as much as one at the limit; so ``GridSearchCV`` can choose
+        ``n_components``.
         """
         check_is_fitted(self)
-        source, total = self._opened(X, reset=False), 0.0
-        factors = self._fitted.factors
-        for rows, made in self._completed(source):
-            seen = rows == rows
-            ratios = np.where(seen, made.residuals / made.deviations, 0.0)
-            squares = np.minimum(ratios**2, DEFAULT.cut**2) + np.log(2.0 * np.pi * made.deviations**2)
-            total -= 0.5 * float(np.sum(squares + 2.0 * np.log(factors.scale), where=seen))
+        source, factors = self._opened(X, reset=False), self._fitted.factors
+        total = sum(
+            float(log_likelihoods(made, rows == rows, factors, DEFAULT.cut).sum())
+            for rows, made in self._completed(source)
+        )
         return total / source.user_shape[0]
 
     def sample(self, n_samples: int = 1) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 
 from rankwolf.factors.columns import LEAST_VARIANCE, loadings_and_noise
 from rankwolf.factors.parameters import Factors, FactorSettings
-from rankwolf.factors.rows import completed
+from rankwolf.factors.rows import completed, squared_distances
 from rankwolf.ground.arrays import Array
 
 
@@ -40,13 +40,6 @@ def core_factors(factors: Factors, values: Array, most: int, settings: FactorSet
         core = replace(factors, loadings=loadings, noise=noise)
         rows = values - middle
     return replace(core, centre=factors.centre + factors.scale * (middle if settings.core_steps else 0.0))
-
-
-def squared_distances(values: Array, factors: Factors) -> Array:
-    """zᵀ(V Vᵀ + D)⁻¹z for complete rows z: Σ z²/D − (z·gain) H (z·gain)ᵀ."""
-    scores = values @ factors.gain
-    inside = np.einsum("ij,ij->i", scores @ factors.core, scores)
-    return np.asarray(np.maximum((values * values) @ (1.0 / factors.noise) - inside, 0.0))
 
 
 def distances(rows: Array, factors: Factors, settings: FactorSettings) -> Array:
