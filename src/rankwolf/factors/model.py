@@ -268,6 +268,24 @@ def _all_rows(source: Source, factors: Factors, settings: FactorSettings) -> Row
     return sums
 
 
+def ascending(rows: Array) -> tuple[Array, Array]:
+    """(the columns of ``rows`` as sorted rows, with NaN at their ends; how many numbers each has)."""
+    columns = np.array(rows.T, np.float64, order="C")
+    columns.sort(axis=1)
+    return columns, np.count_nonzero(columns == columns, axis=1)
+
+
+def medians(rows: Array) -> Array:
+    """The median of each column without NaN; 0 where it has nothing else. A few columns are copied at a time."""
+    found, step = np.zeros(rows.shape[1]), max(1, BLOCK_NUMBERS // len(rows))
+    for first in range(0, len(found), step):
+        columns, seen = ascending(rows[:, first : first + step])
+        middles = [columns[np.arange(len(columns)), np.maximum(seen - k, 0) // 2] for k in (1, 0)]
+        middles[1] = np.where(seen % 2 == 0, middles[1], middles[0])
+        found[first : first + step] = np.where(seen > 0, 0.5 * middles[0] + 0.5 * middles[1], 0.0)
+    return found
+
+
 def start_of(sample: Array, center: bool, settings: FactorSettings) -> Factors:
     """Robust centres and scales of the columns; no loadings yet.
 
@@ -276,20 +294,19 @@ def start_of(sample: Array, center: bool, settings: FactorSettings) -> Factors:
     values neither is an outlier.
     """
     n = sample.shape[1]
-    centre, scale, resolution = np.zeros(n), np.ones(n), np.zeros(n)
-    for j, column in enumerate(np.array(sample.T, np.float64, order="C")):
-        column = column[column == column]
-        if column.size == 0:
-            continue
-        middle = float(np.median(column))
-        centre[j] = middle if center else 0.0
-        steps = np.abs(column - centre[j])
-        scale[j] = MEDIAN_TO_DEVIATION * float(np.median(steps))
-        if scale[j] == 0.0:
-            steps = steps[steps > 0.0]
-            constant = CONSTANT_SCALE * max(abs(middle), CONSTANT_SCALE)
-            scale[j] = MEDIAN_TO_DEVIATION * float(np.median(steps)) if steps.size else constant
-            resolution[j] = settings.step if steps.size else 0.0
+    middles, deviations = medians(sample), np.zeros(n)
+    centre, resolution = middles if center else np.zeros(n), np.zeros(n)
+    step = max(1, BLOCK_NUMBERS // len(sample))
+    for first in range(0, n, step):
+        part = slice(first, first + step)
+        deviations[part] = medians(np.abs(sample[:, part] - centre[part]))
+    for j in np.flatnonzero(deviations == 0.0).tolist():
+        steps = np.abs(sample[:, j] - centre[j])
+        steps = steps[steps > 0.0]
+        resolution[j] = settings.step if steps.size else 0.0
+        constant = CONSTANT_SCALE / MEDIAN_TO_DEVIATION * max(abs(float(middles[j])), CONSTANT_SCALE)
+        deviations[j] = np.median(steps) if steps.size else constant
+    scale = np.where(np.isnan(sample).all(axis=0), 1.0, MEDIAN_TO_DEVIATION * deviations)
     ones, wide = np.ones(n), n > settings.precision_columns
     strength = settings.significant if wide else settings.strengths[1]
     return Factors(centre, scale, np.zeros((n, 0)), ones, resolution, ones, ones, strength)
@@ -358,7 +375,8 @@ class _Rounds:
             if number >= settings.free_rounds:
                 self.live[rows] = cells_that_count(made, factors, settings.cut, settings.back)
             if rows.start < TAIL_ROWS:
-                ratios.append(np.abs(np.where(made.live, made.ratios, np.nan)))
+                ratios.append(np.abs(made.ratios))
+                ratios[-1].ravel()[np.flatnonzero(~made.live)] = np.nan
             if self.precise:
                 sums.add(sums_of_rows(made, len(sums.counts)))
             else:
@@ -391,11 +409,11 @@ def tails_of(ratios: Array, resolution: Array, settings: FactorSettings) -> tupl
     fit outliers enlarge the deviations, but hardly the middle: ``size`` takes that back. In columns of few values,
     whose residuals are no continuous numbers, both are 1.
     """
-    columns = np.ascontiguousarray(ratios.T)
-    seen = np.count_nonzero(columns == columns, axis=1)
-    at = [np.maximum((share * seen).astype(int) - 1, 0) for share in TAIL_QUANTILES]
-    columns.partition(np.unique(at), axis=1)
-    middle, high = (columns[np.arange(len(columns)), place] for place in at)
+    columns, seen = ascending(ratios)
+    middle, high = (
+        columns[np.arange(len(columns)), np.maximum((share * seen).astype(int) - 1, 0)]
+        for share in TAIL_QUANTILES
+    )
     usable = (middle > 0.0) & (high > 0.0) & (resolution == 0.0)
     middle, high = np.where(usable, middle, 1.0), np.where(usable, high, 1.0)
     low, top = GAUSSIAN_QUANTILES

@@ -143,8 +143,8 @@ def scores(made: CompletedRows, factors: Factors) -> Array:
 
 def squared_distances(values: Array, factors: Factors) -> Array:
     """zᵀ(V Vᵀ + D)⁻¹z for complete rows z: Σ z²/D − ‖z D⁻¹V H^(−½)‖²."""
-    scaled, scores = values / np.sqrt(factors.noise), values @ factors.half_gain
-    squares = np.einsum("ij,ij->i", scaled, scaled) - np.einsum("ij,ij->i", scores, scores)
+    scores = np.square(values @ factors.half_gain)
+    squares = np.square(values) @ (1.0 / factors.noise) - scores @ np.ones(scores.shape[1])
     return np.asarray(np.maximum(squares, 0.0))
 
 
