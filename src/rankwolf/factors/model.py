@@ -22,10 +22,8 @@ from rankwolf.ground.arrays import Array
 MEDIAN_TO_DEVIATION = 1.4826
 # The scale of a constant column, relative to its value: any other value is an outlier.
 CONSTANT_SCALE = 1e-6
-# Standardised cells are kept within this, so that their squares stay finite.
-FARTHEST = 1e8
 # Numbers of a block of rows: a few temporaries of it stay near the cache.
-BLOCK_NUMBERS = 2**15
+BLOCK_NUMBERS = 2**17
 # Rows whose residuals tell how heavy the tails of columns are.
 TAIL_ROWS = 1000
 # The quantiles of |residual| that tell it, and those of Gaussian numbers.
@@ -94,7 +92,6 @@ def decided_rows(
 def start_rows(rows: Array, factors: Factors, settings: FactorSettings) -> tuple[Array, Array]:
     """Standardised rows, and which of their cells count before any is predicted."""
     values = standardised(np.asarray(rows), factors)
-    np.clip(values, -FARTHEST, FARTHEST, out=values)
     with np.errstate(invalid="ignore"):
         return values, np.abs(values) < factors.limits(settings.start_cut)
 
@@ -370,13 +367,12 @@ class _Rounds:
         ratios, kept, unknown = [], [], np.zeros(n)
         for rows in self._blocks():
             block = standardised(self.sample[rows], factors)
-            np.clip(block, -FARTHEST, FARTHEST, out=block)
             made = completed(block, self.live[rows], factors, self.precise)
             if number >= settings.free_rounds:
                 self.live[rows] = cells_that_count(made, factors, settings.cut, settings.back)
             if rows.start < TAIL_ROWS:
-                ratios.append(np.abs(made.ratios))
-                ratios[-1].ravel()[np.flatnonzero(~made.live)] = np.nan
+                ratios.append(np.abs(made.ratios[: TAIL_ROWS - rows.start]))
+                ratios[-1].ravel()[np.flatnonzero(~made.live[: TAIL_ROWS - rows.start])] = np.nan
             if self.precise:
                 sums.add(sums_of_rows(made, len(sums.counts)))
             else:
@@ -427,6 +423,8 @@ def significant_directions(fitted: Fitted, most: int, settings: FactorSettings =
 
     A few column steps from the last scatter; a weaker prior, which predicts better, also keeps directions of noise.
     """
+    if fitted.factors.strength == settings.significant:
+        return int(fitted.factors.loadings.shape[1])
     factors = replace(fitted.factors, strength=settings.significant)
     still = np.zeros(len(factors.scale))
     for number in range(settings.significant_steps):

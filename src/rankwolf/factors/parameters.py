@@ -24,9 +24,9 @@ class FactorSettings:
     """The strength at which a direction is called a component: about the edge of the spectrum of noise."""
     floor: float = 1e-4
     """The least variance of a column's noise, as a share of the column's variance."""
-    rounds: tuple[int, int] = (10, 100)
+    rounds: tuple[int, int] = (8, 100)
     """The most rounds of EM on the sample: so many, and more by the share of cells that do not count, its rate."""
-    settled: float = 5e-4
+    settled: float = 1e-3
     """The fit ends when no covariance moves by more than this share of the largest."""
     free_rounds: int = 2
     """In the first rounds no cell is decided anew."""
@@ -48,7 +48,7 @@ class FactorSettings:
     """Rounds run on at most so many rows, or so many for each column, whichever is more; then on all rows."""
     full_rounds: int = 2
     """Rounds on all rows, where there are more than in the sample."""
-    start_steps: int = 3
+    start_steps: int = 1
     """Updates of loadings and noise at the start, before the first row is predicted."""
     most_power: float = 2.5
     """The heaviest tail of a column: its residuals are at most like this power of Gaussian ones."""
@@ -60,7 +60,7 @@ class FactorSettings:
     """Tables up to this width keep an n × n precision matrix; wider ones work with factors."""
     core_share: float = 2.0 / 3.0
     """Rows are scored by the scatter of this share of the rows, the most central ones."""
-    core_steps: int = 4
+    core_steps: int = 2
     """How often the central rows are chosen anew."""
 
 

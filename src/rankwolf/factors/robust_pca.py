@@ -29,10 +29,9 @@ from rankwolf.factors.model import (
     fit_factors,
     learn_batch,
     significant_directions,
-    start_rows,
 )
 from rankwolf.factors.output import dressed
-from rankwolf.factors.rows import CompletedRows, log_likelihoods
+from rankwolf.factors.rows import CompletedRows, log_likelihoods, standardised
 from rankwolf.factors.saving import read_model, write_model
 from rankwolf.factors.scatter import core_factors, distances
 from rankwolf.ground.arrays import Array
@@ -44,7 +43,7 @@ from rankwolf.weights.noise import OUTLIER_IN_SIGMAS
 # Where more than this share of a column is called an outlier, the column is probably not what the model takes it for.
 MANY = 0.2
 # Entries of a block of rows whose cells are scored together.
-BLOCK_ENTRIES = 2**15
+BLOCK_ENTRIES = 2**17
 # With contamination="auto" a row is an outlier beyond the distance that one in forty normal ones has: the median
 # and so many times the step from there to the ninth decile, which is 1.2816 standard deviations.
 ROW_DEVIATIONS, NINTH_DECILE = 1.96, 1.2816
@@ -359,7 +358,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutlierMixin,
         return -np.concatenate([self._distances(rows) for _, rows in _row_blocks(source)])
 
     def _distances(self, rows: Array) -> Array:
-        return distances(start_rows(rows, self._core, DEFAULT)[0], self._core, DEFAULT)
+        return distances(standardised(rows, self._core), self._core, DEFAULT)
 
     def decision_function(self, X: Any) -> Array:
         """``score_samples`` less ``offset_``: negative for rows that are outliers."""

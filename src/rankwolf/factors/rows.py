@@ -19,6 +19,8 @@ from rankwolf.ground.arrays import Array
 GROUP_NUMBERS = 2**17
 # Cells leave together that are at least this share as far off as the farthest of their row.
 FAR_SHARE = 0.5
+# Standardised cells are kept within this, so that their squares stay finite.
+FARTHEST = 1e8
 
 
 @dataclass
@@ -37,10 +39,10 @@ class CompletedRows:
 
 
 def standardised(rows: Array, factors: Factors) -> Array:
-    """(x − c)/s in float64; NaN where nothing was observed."""
+    """(x − c)/s in float64, no farther than the squares of numbers reach; NaN where nothing was observed."""
     made: Array = np.subtract(rows, factors.centre, dtype=np.float64)
-    made /= factors.scale
-    return made
+    made *= 1.0 / factors.scale
+    return np.clip(made, -FARTHEST, FARTHEST, out=made)
 
 
 def completed(rows: Array, live: Array, factors: Factors, precise: bool) -> CompletedRows:
