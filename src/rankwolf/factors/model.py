@@ -23,7 +23,7 @@ MEDIAN_TO_DEVIATION = 1.4826
 # The scale of a constant column, relative to its value: any other value is an outlier.
 CONSTANT_SCALE = 1e-6
 # Numbers of a block of rows: a few temporaries of it stay near the cache.
-BLOCK_NUMBERS = 2**17
+BLOCK_NUMBERS = 2**16
 # Rows whose residuals tell how heavy the tails of columns are.
 TAIL_ROWS = 1000
 # The quantiles of |residual| that tell it, and those of Gaussian numbers.
@@ -267,7 +267,7 @@ def _all_rows(source: Source, factors: Factors, settings: FactorSettings) -> Row
 
 def ascending(rows: Array) -> tuple[Array, Array]:
     """(the columns of ``rows`` as sorted rows, with NaN at their ends; how many numbers each has)."""
-    columns = np.array(rows.T, np.float64, order="C")
+    columns = np.array(rows.T, rows.dtype, order="C")
     columns.sort(axis=1)
     return columns, np.count_nonzero(columns == columns, axis=1)
 
@@ -325,7 +325,8 @@ class _Rounds:
         share = np.ones(rows.shape[1])
         if cleaned is None:
             clip = self.settings.start_clip
-            cleaned = np.nan_to_num(np.clip(rows, -clip, clip))
+            cleaned = np.clip(rows, -clip, clip)
+            cleaned[np.isnan(cleaned)] = 0.0
             share = np.maximum(np.mean(self.sample == self.sample, axis=0), 1.0 / len(rows))
         squares = np.sum(cleaned**2, axis=0)
         if self.precise:
@@ -347,14 +348,18 @@ class _Rounds:
         """Rounds until the covariance settles; returns their number."""
         before: Array | None = None
         fewest, more = self.settings.rounds
-        number = 0
-        while number < fewest + more * (1.0 - np.count_nonzero(self.live) / self.live.size):
+        number, dead = 0, 0.0
+        while number < fewest + more * dead:
             self._round(number)
+            dead = 1.0 - np.count_nonzero(self.live) / self.live.size
             after = self.factors.covariance() if self.precise else self.factors.noise
             if before is not None and number > self.settings.free_rounds + 1:
                 root = np.sqrt(np.diag(after)) if self.precise else np.sqrt(after)
                 scale = np.outer(root, root) if self.precise else after
-                if np.mean(np.abs(after - before) / scale) < self.settings.settled:
+                change, rate = np.mean(np.abs(after - before) / scale), 1.0 - (1.0 - dead) ** 2
+                if change < min(
+                    self.settings.most_change, self.settings.settled * (1.0 / max(rate, 1e-9) - 1.0)
+                ):
                     break
             before = after
             number += 1
@@ -421,12 +426,12 @@ def tails_of(ratios: Array, resolution: Array, settings: FactorSettings) -> tupl
 def significant_directions(fitted: Fitted, most: int, settings: FactorSettings = DEFAULT) -> int:
     """How many directions a full prior on loadings leaves: what stands out of the noise.
 
-    A few column steps from the last scatter; a weaker prior, which predicts better, also keeps directions of noise.
+    A weaker prior, which predicts better, also keeps directions of noise, and takes these out of D. So the noise of a
+    column is here the variance that all other columns leave of it, 1/Ω_jj: an upper bound of D_j, close to it where
+    there are many columns.
     """
-    if fitted.factors.strength == settings.significant:
-        return int(fitted.factors.loadings.shape[1])
-    factors = replace(fitted.factors, strength=settings.significant)
-    still = np.zeros(len(factors.scale))
-    for number in range(settings.significant_steps):
-        factors = updated(factors, fitted.scatter, still, most, settings, first=number == 0)
-    return int(factors.loadings.shape[1])
+    factors = fitted.factors
+    known = 1.0 / factors.noise - np.sum(factors.gain * factors.loadings, axis=1) / factors.noise
+    factors = replace(factors, strength=settings.significant, noise=1.0 / known)
+    shift = np.zeros(len(known))
+    return int(updated(factors, fitted.scatter, shift, most, settings).loadings.shape[1])

@@ -26,14 +26,15 @@ class FactorSettings:
     """The least variance of a column's noise, as a share of the column's variance."""
     rounds: tuple[int, int] = (8, 100)
     """The most rounds of EM on the sample: so many, and more by the share of cells that do not count, its rate."""
-    settled: float = 1e-3
-    """The fit ends when no covariance moves by more than this share of the largest."""
+    settled: float = 2e-4
+    """The fit ends when what EM still has before it is below this: the last mean change of a correlation, times
+    λ/(1 − λ), where λ is the share of pairs of cells of which one does not count."""
+    most_change: float = 1e-3
+    """And the last change itself is below this."""
     free_rounds: int = 2
     """In the first rounds no cell is decided anew."""
     choices: tuple[int, ...] = (4,)
     """The rounds in which the strength of the prior is chosen."""
-    significant_steps: int = 8
-    """Column steps that find these directions."""
     batch_rounds: int = 3
     """Rounds on a batch of new rows."""
     decisions: int = 6

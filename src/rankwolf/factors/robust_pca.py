@@ -43,7 +43,7 @@ from rankwolf.weights.noise import OUTLIER_IN_SIGMAS
 # Where more than this share of a column is called an outlier, the column is probably not what the model takes it for.
 MANY = 0.2
 # Entries of a block of rows whose cells are scored together.
-BLOCK_ENTRIES = 2**17
+BLOCK_ENTRIES = 2**16
 # With contamination="auto" a row is an outlier beyond the distance that one in forty normal ones has: the median
 # and so many times the step from there to the ninth decile, which is 1.2816 standard deviations.
 ROW_DEVIATIONS, NINTH_DECILE = 1.96, 1.2816
@@ -224,35 +224,56 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutlierMixin,
 
     def _set_parts(self, source: Source, live: Array | None, first: bool) -> None:
         """L, the outliers among cells, columns and rows, and what a central row is, from all rows of ``source``."""
-        pieces, scores, residuals, completed = [], [], [], []
-        m, n = source.user_shape
-        flagged, seen, limits = np.zeros(n), np.zeros(n), self._fitted.factors.limits(OUTLIER_IN_SIGMAS)
+        whole = first and source.user_shape[0] == len(self._fitted.sample)
+        completed, shares = self._set_cells(source, live, whole)
+        if first:
+            self._core = self._fitted.factors
+        if first and len(self._fitted.sample):
+            central = completed if whole else _completed_sample(self._fitted)
+            most = min(self._most or len(shares), max(1, min(central.shape) - 1))
+            self._core = core_factors(self._fitted.factors, central, most, DEFAULT)
+        self._set_offset(source, first)
+        self._warn_of_columns(shares, source.frame)
+
+    def _set_cells(self, source: Source, live: Array | None, keep: bool) -> tuple[Array, Array]:
+        """Scores and ``outliers_`` of all rows; returns (completed rows if ``keep``, share of outliers by column)."""
+        (m, n), factors = source.user_shape, self._fitted.factors
+        pieces, residuals = [], []
+        flagged, seen, limits = np.zeros(n), np.zeros(n), factors.limits(OUTLIER_IN_SIGMAS)
+        scores, completed = np.empty((m, self.n_components_)), np.empty((m if keep else 0, n))
         for start, rows in _row_blocks(source):
-            part = None if live is None else live[start : start + len(rows)]
-            made = decided_rows(rows, self._fitted.factors, DEFAULT, part)
-            scores.append(self._components.scores(made, self._fitted.factors))
+            stop = start + len(rows)
+            made = decided_rows(rows, factors, DEFAULT, None if live is None else live[start:stop])
+            scores[start:stop] = found = self._components.scores(made, factors)
             # NaN, a missing cell, is beyond nothing.
             at = np.nonzero(np.abs(made.ratios) > limits)
             flagged += np.bincount(at[1], minlength=n)
             seen += np.count_nonzero(rows == rows, axis=0)
-            low = np.sum(scores[-1][at[0]] * self._components.vectors[:, at[1]].T, axis=1)
-            residuals.append(rows[at] - self._fitted.factors.centre[at[1]] - low)
+            low = np.sum(found[at[0]] * self._components.vectors[:, at[1]].T, axis=1)
+            residuals.append(rows[at] - factors.centre[at[1]] - low)
             pieces.append((at[0] + start, at[1]))
-            if first and m == len(self._fitted.sample):
-                completed.append(made.values)
-        if first:
-            self._core = self._fitted.factors
-        if first and len(self._fitted.sample):
-            central = np.vstack(completed) if completed else _completed_sample(self._fitted)
-            most = min(self._most or n, max(1, min(central.shape) - 1))
-            self._core = core_factors(self._fitted.factors, central, most, DEFAULT)
+            if keep:
+                completed[start:stop] = made.values
         places = tuple(np.concatenate([piece[k] for piece in pieces]) for k in (0, 1))
         entries = np.concatenate(residuals).astype(source.dtype)
         self.outliers_ = scipy.sparse.csr_array((entries, places), shape=(m, n))
-        left = np.vstack(scores).astype(source.dtype)
-        self.low_rank_ = LowRank.from_factors(left, self.components_.T).labelled(source.frame)
-        self._set_offset(source, first)
-        self._warn_of_columns(flagged / np.maximum(seen, 1.0), source.frame)
+        self._scores, self._frame = scores.astype(source.dtype, copy=False), source.frame
+        self._low_rank: Any = None
+        return completed, flagged / np.maximum(seen, 1.0)
+
+    @property
+    def low_rank_(self) -> LowRank:
+        """L, without the centre, for the rows of the last ``fit`` or ``partial_fit``; made when first asked for."""
+        check_is_fitted(self)
+        if vars(self).get("_low_rank") is None:
+            if "_scores" not in vars(self):
+                raise AttributeError(
+                    "low_rank_ is not kept by RobustPCA.save: it belongs to the rows of the fit."
+                )
+            made = LowRank.from_factors(self._scores, self.components_.T)
+            self._low_rank = made.labelled(self._frame)
+        kept: LowRank = self._low_rank
+        return kept
 
     def _set_offset(self, source: Source, first: bool) -> None:
         """From which score on a row of the fit is an outlier, and which rows are."""
