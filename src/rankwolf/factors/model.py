@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rankwolf.data import Source, Sums, Task
-from rankwolf.factors.columns import LEAST_VARIANCE, best_strength, loadings_and_noise
+from rankwolf.factors.columns import LEAST_VARIANCE, loadings_and_noise
 from rankwolf.factors.parameters import Factors, FactorSettings
 from rankwolf.factors.rows import CompletedRows, cells_that_count, completed, rows_of, standardised
 from rankwolf.ground.arrays import Array
@@ -23,7 +23,7 @@ MEDIAN_TO_DEVIATION = 1.4826
 # The scale of a constant column, relative to its value: any other value is an outlier.
 CONSTANT_SCALE = 1e-6
 # Numbers of a block of rows: a few temporaries of it stay near the cache.
-BLOCK_NUMBERS = 2**16
+BLOCK_NUMBERS = 2**17
 # Rows whose residuals tell how heavy the tails of columns are.
 TAIL_ROWS = 1000
 # The quantiles of |residual| that tell it, and those of Gaussian numbers.
@@ -35,12 +35,9 @@ DEFAULT = FactorSettings()
 
 @dataclass
 class RowSums(Sums):
-    """Sums over completed rows z: their number, Σz, and Σ z zᵀ with the covariance of what was replaced.
+    """Sums over completed rows z: their number, Σz, and Σ z zᵀ with the covariance of what was replaced."""
 
-    ``products`` has one matrix for each part of the rows, ``counts`` their numbers of rows.
-    """
-
-    counts: Array
+    count: int
     totals: Array
     products: Array
 
@@ -56,16 +53,16 @@ class CompleteRows(Task[RowSums]):
 
     def start(self) -> RowSums:
         """Zeros."""
-        return empty_sums(len(self.factors.noise), 1)
+        return empty_sums(len(self.factors.noise))
 
     def visit(self, sums: RowSums, tile: Any, *rows: Array) -> None:
         """Complete the rows of one tile, and add them up."""
-        sums.add(sums_of_rows(decided_rows(tile, self.factors, self.settings), 1))
+        sums.add(sums_of_rows(decided_rows(tile, self.factors, self.settings)))
 
 
-def empty_sums(columns: int, parts: int) -> RowSums:
+def empty_sums(columns: int) -> RowSums:
     """Sums without any rows."""
-    return RowSums(np.zeros(parts), np.zeros(columns), np.zeros((parts, columns, columns)))
+    return RowSums(0, np.zeros(columns), np.zeros((columns, columns)))
 
 
 def decided_rows(
@@ -96,16 +93,10 @@ def start_rows(rows: Array, factors: Factors, settings: FactorSettings) -> tuple
         return values, np.abs(values) < factors.limits(settings.start_cut)
 
 
-def sums_of_rows(made: CompletedRows, parts: int) -> RowSums:
-    """The sums of completed rows; row i belongs to part i modulo ``parts``."""
-    values, n = made.values, made.values.shape[1]
-    products = np.empty((parts, n, n))
-    for k in range(parts):
-        part = values[k::parts]
-        products[k] = part.T @ part + made.covariance / parts
-    return RowSums(
-        np.array([float(len(values[k::parts])) for k in range(parts)]), values.sum(axis=0), products
-    )
+def sums_of_rows(made: CompletedRows) -> RowSums:
+    """The sums of completed rows."""
+    values = made.values
+    return RowSums(len(values), values.sum(axis=0), values.T @ values + made.covariance)
 
 
 @dataclass(frozen=True)
@@ -142,9 +133,9 @@ class Scatter:
 
 def scatter_of_sums(sums: RowSums, center: bool) -> tuple[Scatter, Array]:
     """(scatter, mean) from the sums over rows; the mean stays zero without ``center``."""
-    rows = float(sums.counts.sum())
+    rows = float(sums.count)
     mean = sums.totals / rows if center else np.zeros_like(sums.totals)
-    matrix = sums.products.sum(axis=0) - rows * np.outer(mean, mean)
+    matrix = sums.products - rows * np.outer(mean, mean)
     return Scatter(rows, matrix, np.diag(matrix).copy()), mean
 
 
@@ -234,7 +225,7 @@ def learn_batch(
         values = made.values + (factors.centre - fitted.factors.centre) / factors.scale
         made = replace(made, values=values)
         if past.matrix.shape[0] == n:
-            batch, mean = scatter_of_sums(sums_of_rows(made, 1), center)
+            batch, mean = scatter_of_sums(sums_of_rows(made), center)
         else:
             batch, mean = scatter_of_rows(values, made.covariance, center)
         scatter = past.plus(batch, mean)
@@ -305,7 +296,8 @@ def start_of(sample: Array, center: bool, settings: FactorSettings) -> Factors:
         deviations[j] = np.median(steps) if steps.size else constant
     scale = np.where(np.isnan(sample).all(axis=0), 1.0, MEDIAN_TO_DEVIATION * deviations)
     ones, wide = np.ones(n), n > settings.precision_columns
-    strength = settings.significant if wide else settings.strengths[1]
+    # Where columns are far more than rows, a weaker prior keeps every direction of noise.
+    strength = settings.significant if wide else settings.strength
     return Factors(centre, scale, np.zeros((n, 0)), ones, resolution, ones, ones, strength)
 
 
@@ -346,32 +338,39 @@ class _Rounds:
 
     def until_settled(self) -> int:
         """Rounds until the covariance settles; returns their number."""
-        before: Array | None = None
         fewest, more = self.settings.rounds
         number, dead = 0, 0.0
         while number < fewest + more * dead:
+            before = self.factors
             self._round(number)
             dead = 1.0 - np.count_nonzero(self.live) / self.live.size
-            after = self.factors.covariance() if self.precise else self.factors.noise
-            if before is not None and number > self.settings.free_rounds + 1:
-                root = np.sqrt(np.diag(after)) if self.precise else np.sqrt(after)
-                scale = np.outer(root, root) if self.precise else after
-                change, rate = np.mean(np.abs(after - before) / scale), 1.0 - (1.0 - dead) ** 2
-                if change < min(
-                    self.settings.most_change, self.settings.settled * (1.0 / max(rate, 1e-9) - 1.0)
-                ):
-                    break
-            before = after
+            if number > self.settings.free_rounds + 1 and self._settled(before, 1.0 - (1.0 - dead) ** 2):
+                break
             number += 1
         return number
 
+    def _settled(self, before: Factors, rate: float) -> bool:
+        """Whether the last round changed little since ``before``; EM converges at about this ``rate``."""
+        settings, noise = self.settings, self.factors.noise
+        change = np.mean(np.abs(noise / before.noise - 1.0))
+        limits = np.mean(np.abs(self.factors.limits(settings.cut) / before.limits(settings.cut) - 1.0))
+        if limits > settings.limit_change:
+            return False
+        if not self.precise:
+            return bool(change < settings.most_change)
+        if change > settings.noise_change:
+            return False
+        after = self.factors.covariance()
+        root = np.sqrt(np.diag(after))
+        change = np.mean(np.abs(after - before.covariance()) / np.outer(root, root))
+        return bool(change < min(settings.most_change, settings.settled * (1.0 / max(rate, 1e-9) - 1.0)))
+
     def _round(self, number: int) -> None:
         settings, factors, n = self.settings, self.factors, self.sample.shape[1]
-        choosing = self.precise and number in settings.choices and self.most > 1
-        sums = empty_sums(n if self.precise else 0, settings.folds if choosing else 1)
+        sums = empty_sums(n if self.precise else 0)
         ratios, kept, unknown = [], [], np.zeros(n)
         for rows in self._blocks():
-            block = standardised(self.sample[rows], factors)
+            block = standardised(self.sample[rows], factors, np.float32)
             made = completed(block, self.live[rows], factors, self.precise)
             if number >= settings.free_rounds:
                 self.live[rows] = cells_that_count(made, factors, settings.cut, settings.back)
@@ -379,7 +378,7 @@ class _Rounds:
                 ratios.append(np.abs(made.ratios[: TAIL_ROWS - rows.start]))
                 ratios[-1].ravel()[np.flatnonzero(~made.live[: TAIL_ROWS - rows.start])] = np.nan
             if self.precise:
-                sums.add(sums_of_rows(made, len(sums.counts)))
+                sums.add(sums_of_rows(made))
             else:
                 kept.append(made.values)
                 unknown += made.covariance
@@ -388,10 +387,7 @@ class _Rounds:
             power = factors.power
         else:  # half-way, or tails and cells that count would change each other in turn
             size, power = 0.5 * (size + factors.size), 0.5 * (power + factors.power)
-        strength = factors.strength
-        if choosing:
-            strength = best_strength(sums.products, sums.counts, factors.noise, self.most, settings)
-        self.factors = replace(factors, size=size, power=power, strength=strength)
+        self.factors = replace(factors, size=size, power=power)
         if self.precise:
             self.update(*scatter_of_sums(sums, self.center))
         else:
@@ -399,7 +395,7 @@ class _Rounds:
 
     def _blocks(self) -> Iterator[slice]:
         m, n = self.sample.shape
-        step = max(self.settings.folds, BLOCK_NUMBERS // n)
+        step = max(1, BLOCK_NUMBERS // n)
         return (slice(k, min(k + step, m)) for k in range(0, m, step))
 
 
@@ -423,8 +419,10 @@ def tails_of(ratios: Array, resolution: Array, settings: FactorSettings) -> tupl
     return np.where(usable, size, 1.0), np.where(usable, power, 1.0)
 
 
-def significant_directions(fitted: Fitted, most: int, settings: FactorSettings = DEFAULT) -> int:
+def significant_directions(fitted: Fitted, most: int, seen: float, settings: FactorSettings = DEFAULT) -> int:
     """How many directions a full prior on loadings leaves: what stands out of the noise.
+
+    Where the share ``seen`` of the cells was observed, seen² of the pairs of cells say how two columns go together.
 
     A weaker prior, which predicts better, also keeps directions of noise, and takes these out of D. So the noise of a
     column is here the variance that all other columns leave of it, 1/Ω_jj: an upper bound of D_j, close to it where
@@ -432,6 +430,6 @@ def significant_directions(fitted: Fitted, most: int, settings: FactorSettings =
     """
     factors = fitted.factors
     known = 1.0 / factors.noise - np.sum(factors.gain * factors.loadings, axis=1) / factors.noise
-    factors = replace(factors, strength=settings.significant, noise=1.0 / known)
+    factors = replace(factors, strength=settings.significant / max(seen, 0.1) ** 2, noise=1.0 / known)
     shift = np.zeros(len(known))
     return int(updated(factors, fitted.scatter, shift, most, settings).loadings.shape[1])

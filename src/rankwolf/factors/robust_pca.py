@@ -175,7 +175,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutlierMixin,
                 start, self.decomposition_ = convex_start(source, self.center, self.convex, seed)
             self._fitted = fit_factors(source, self._most, self.center, seed, DEFAULT, start)
         self.n_iter_, self.n_samples_seen_ = self._fitted.rounds, source.user_shape[0]
-        self._set_model(source.dtype)
+        self._set_model(source.dtype, source.observed_fraction)
         self._set_parts(source, self._fitted.live, first=True)
         return self
 
@@ -194,7 +194,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutlierMixin,
         rows = source.read_user_rows(0, source.user_shape[0])
         self._fitted = learn_batch(self._fitted, rows, forgetting, self._most, self.center)
         self.n_samples_seen_ += source.user_shape[0]
-        self._set_model(self.components_.dtype)
+        self._set_model(self.components_.dtype, source.observed_fraction)
         self._set_parts(source, None, first=False)
         return self
 
@@ -202,12 +202,13 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutlierMixin,
     def _most(self) -> int | None:
         return int(self.n_components) if isinstance(self.n_components, Integral) else None
 
-    def _set_model(self, dtype: Any) -> None:
-        """Components and noise from the fitted factors."""
+    def _set_model(self, dtype: Any, seen: float) -> None:
+        """Components and noise from the fitted factors, of a table of which this share was ``seen``."""
+        self._seen = seen
         factors, most = self._fitted.factors, self._most
         strong = factors.loadings.shape[1]
         if most is None:
-            found = significant_directions(self._fitted, max(1, strong))
+            found = significant_directions(self._fitted, max(1, strong), seen)
             strong = max(1, min(strong, found)) if strong else 0
         share = check_components(self.n_components)
         made = components_of(factors, strong, max(1, strong) if share is None else share)
@@ -433,6 +434,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutlierMixin,
             "offset": self.offset_,
             "dtype": self.components_.dtype.name,
             "samples": self.n_samples_seen_,
+            "seen": self._seen,
         }
         write_model(
             path, self._fitted, self._core, about, np.asarray(vars(self).get("feature_names_in_", []))
@@ -448,7 +450,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutlierMixin,
         model.n_iter_, model.n_features_in_ = fitted.rounds, len(core.scale)
         if features.size:
             model.feature_names_in_ = features.astype(object)
-        model._set_model(np.dtype(about["dtype"]))
+        model._set_model(np.dtype(about["dtype"]), float(about["seen"]))
         return model
 
     # ------------------------------------------------------------ scikit-learn's conventions

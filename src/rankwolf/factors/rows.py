@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -38,11 +39,11 @@ class CompletedRows:
     covariance: Array
 
 
-def standardised(rows: Array, factors: Factors) -> Array:
-    """(x − c)/s in float64, no farther than the squares of numbers reach; NaN where nothing was observed."""
+def standardised(rows: Array, factors: Factors, dtype: Any = np.float64) -> Array:
+    """(x − c)/s, no farther than the squares of numbers reach; NaN where nothing was observed."""
     made: Array = np.subtract(rows, factors.centre, dtype=np.float64)
     made *= 1.0 / factors.scale
-    return np.clip(made, -FARTHEST, FARTHEST, out=made)
+    return np.clip(made, -FARTHEST, FARTHEST, out=made).astype(dtype, copy=False)
 
 
 def completed(rows: Array, live: Array, factors: Factors, precise: bool) -> CompletedRows:
@@ -78,7 +79,8 @@ def by_precision(rows: Array, live: Array, factors: Factors) -> CompletedRows:
     The cells m of a row that do not count are −Ω_mm⁻¹ Ω_mo z_o, with covariance Ω_mm⁻¹. They take Ω_jm Ω_mm⁻¹ Ω_mj off
     the Ω_jj of the others.
     """
-    precision, n, squared = factors.precision, rows.shape[1], factors.resolution**2
+    n, dtype = rows.shape[1], rows.dtype
+    precision, squared = factors.precision.astype(dtype, copy=False), factors.resolution.astype(dtype) ** 2
     known = np.diag(precision)
     # Ω_jj times the deviation, for rows all of whose cells count.
     usual = known * np.sqrt(1.0 / known + squared)
