@@ -295,7 +295,7 @@ def start_of(sample: Array, center: bool, settings: FactorSettings) -> Factors:
         constant = CONSTANT_SCALE / MEDIAN_TO_DEVIATION * max(abs(float(middles[j])), CONSTANT_SCALE)
         deviations[j] = np.median(steps) if steps.size else constant
     scale = np.where(np.isnan(sample).all(axis=0), 1.0, MEDIAN_TO_DEVIATION * deviations)
-    ones, wide = np.ones(n), n > settings.precision_columns
+    ones, wide = np.ones(n), n > min(len(sample), settings.precision_columns)
     # Where columns are far more than rows, a weaker prior keeps every direction of noise.
     strength = settings.significant if wide else settings.strength
     return Factors(centre, scale, np.zeros((n, 0)), ones, resolution, ones, ones, strength)
