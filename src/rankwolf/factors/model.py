@@ -76,7 +76,7 @@ def decided_rows(
     live = started
     made, rest = completed(values, live, factors, precise), np.arange(len(values))
     for _ in range(settings.decisions):
-        near = cells_that_count(made, factors, settings.cut)
+        near = cells_that_count(made, factors, settings.cut, precise)
         changed = rows_of(near != made.live)
         if not changed.size:
             break
@@ -373,7 +373,7 @@ class _Rounds:
             block = standardised(self.sample[rows], factors, np.float32)
             made = completed(block, self.live[rows], factors, self.precise)
             if number >= settings.free_rounds:
-                self.live[rows] = cells_that_count(made, factors, settings.cut, settings.back)
+                self.live[rows] = cells_that_count(made, factors, settings.cut, self.precise, settings.back)
             if rows.start < TAIL_ROWS:
                 ratios.append(np.abs(made.ratios[: TAIL_ROWS - rows.start]))
                 ratios[-1].ravel()[np.flatnonzero(~made.live[: TAIL_ROWS - rows.start])] = np.nan

@@ -55,21 +55,33 @@ def completed(rows: Array, live: Array, factors: Factors, precise: bool) -> Comp
     return by_precision(rows, live, factors) if precise else by_factors(rows, live, factors)
 
 
-def cells_that_count(made: CompletedRows, factors: Factors, cut: float, back: float = 1.0) -> Array:
+def cells_that_count(
+    made: CompletedRows, factors: Factors, cut: float, precise: bool, back: float = 1.0
+) -> Array:
     """Which cells count by their residuals: those within ``cut`` standard deviations.
 
-    One gross cell makes others of its row look wrong, so of the cells that counted, only those leave that are at least
-    half as far beyond the limit as the farthest of their row. A cell that did not count comes ``back`` only within this
-    share of the limit: some would change for ever.
+    One gross cell i makes others of its row look wrong. So of the cells that counted, the farthest leaves, and those
+    leave with it that are at least half as far and would still be beyond the limit without it: the residual r_j is then
+    (r_j − ρr_i)/√(1 − ρ²), ρ = Ω_ij/√(Ω_ii Ω_jj). In wide tables ρ is small, and not looked at. A cell that did not
+    count comes ``back`` only within this share of the limit: some would change for ever.
     """
     limits = factors.limits(cut)
     # NaN is not within a limit: a missing cell never counts.
     kept = made.live & (np.abs(made.ratios) < limits)
     doubtful = rows_of(~kept)
     if doubtful.size:
-        ratios, live = np.abs(made.ratios[doubtful]) / limits, made.live[doubtful]
-        farthest = np.max(np.where(live, ratios, 0.0), axis=1, keepdims=True)
-        kept[doubtful] = np.where(live, (ratios < 1.0) | (ratios < FAR_SHARE * farthest), ratios < back)
+        residuals, live = made.ratios[doubtful], made.live[doubtful]
+        ratios, rows = np.abs(residuals) / limits, np.arange(doubtful.size)
+        farthest = np.argmax(np.where(live, ratios, 0.0), axis=1)
+        leaves = live & (ratios >= np.maximum(FAR_SHARE * ratios[rows, farthest][:, None], 1.0))
+        if precise:
+            root = np.sqrt(np.diag(factors.precision))
+            shared = factors.precision[farthest] / (root * root[farthest][:, None])
+            shared[rows, farthest] = 0.0
+            rest = residuals - shared * residuals[rows, farthest][:, None]
+            rest[rows, farthest] = residuals[rows, farthest]
+            leaves &= np.abs(rest) >= limits * np.sqrt(np.maximum(1.0 - shared**2, 0.0))
+        kept[doubtful] = np.where(live, ~leaves, ratios < back)
     return kept
 
 
