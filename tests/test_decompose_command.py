@@ -141,8 +141,9 @@ def test_columns_of_different_units(tmp_path):
         [pd.read_csv(tmp_path / name / f"{part}.csv", index_col=0) for part in ("low_rank", "outliers")]
         for name in "ab"
     )
-    np.testing.assert_allclose(b[0], a[0] * scale + offset, rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(b[1] / scale, a[1], atol=1e-5)
+    # The rounds of the factor model are in single precision.
+    np.testing.assert_allclose((b[0] - offset) / scale, a[0], atol=1e-4)
+    np.testing.assert_allclose(b[1] / scale, a[1], atol=1e-4)
     plain = files.read_matrix(tmp_path / "a.csv").values
     residual = np.nan_to_num(plain - a[0].to_numpy() - a[1].to_numpy())
     limits = json.loads((tmp_path / "a" / "summary.json").read_text())
