@@ -12,9 +12,10 @@ import pandas as pd
 import pytest
 import scipy.sparse
 from scipy.linalg import subspace_angles
+from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_wine
-from sklearn.decomposition import PCA
+from sklearn.decomposition import PCA, FactorAnalysis
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV
@@ -103,6 +104,47 @@ def test_units_do_not_matter(load):
     np.testing.assert_array_equal(one.outliers_.toarray() != 0, other.outliers_.toarray() != 0)
     np.testing.assert_allclose(one.score_samples(X), other.score_samples(X * scales), rtol=1e-6)
     assert one.outliers_.nnz < 0.02 * X.size
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_five_sensors_have_as_many_flags_beside_a_column_of_counts(seed):
+    """24 planted cells; a wrong cell of a row of five could explain the others, and up to 20 more were flagged."""
+    rng, m = np.random.default_rng(seed), 400
+    walk = np.cumsum(rng.standard_normal((m, 2)), axis=0)
+    clean = walk @ rng.standard_normal((2, 5))
+    noise = np.array([0.05, 0.1, 0.05, 0.15, 0.07]) * clean.std(axis=0)
+    X = clean + noise * rng.standard_normal((m, 5))
+    places = rng.choice(X.size, 24, replace=False)
+    X.ravel()[places] += rng.choice([-1.0, 1.0], 24) * rng.uniform(6.0, 15.0, 24) * np.tile(noise, m)[places]
+    for table in (X, np.column_stack([X, rng.poisson(3.0 + np.abs(walk[:, 0]))])):
+        model = RobustPCA(random_state=0).fit(table)
+        assert abs(model.outliers_.nnz - 24) <= 5
+        assert abs(np.count_nonzero(np.abs(model.score_cells(table)) > 3.29) - 24) <= 5
+
+
+def test_the_score_is_the_likelihood_that_factor_analysis_has():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 2)) @ rng.standard_normal((2, 7)) + 0.5 * rng.standard_normal((2000, 7))
+    expected = FactorAnalysis(2).fit(X).score(X)
+    units = 10.0 ** np.arange(7)
+    assert RobustPCA(2, random_state=0).fit(X).score(X) == pytest.approx(expected, abs=0.01)
+    scaled = RobustPCA(2, random_state=0).fit(X * units)
+    assert scaled.score(X * units) == pytest.approx(expected - np.log(units).sum(), abs=0.01)
+    rows, model = X[:50].copy(), RobustPCA(2, random_state=0).fit(X)
+    rows[:, 1] = np.nan  # the marginal density of the six others
+    seen = np.arange(7) != 1
+    normal = multivariate_normal(model.mean_[seen], model.get_covariance()[np.ix_(seen, seen)])
+    assert model.score(rows) == pytest.approx(normal.logpdf(rows[:, seen]).mean(), abs=0.05)
+
+
+def test_a_share_of_the_variance_is_explained_as_with_pca():
+    X = np.random.default_rng(0).standard_normal((300, 8)) * np.arange(1, 9)
+    for share in (0.5, 0.9, 0.99):
+        model, plain = RobustPCA(share, random_state=0).fit(X), PCA(share).fit(X)
+        assert abs(model.n_components_ - plain.n_components_) <= 1
+        assert model.explained_variance_ratio_.sum() >= share
+    whole = RobustPCA(8, random_state=0).fit(X)
+    np.testing.assert_allclose(whole.explained_variance_ratio_.sum(), 1.0)
 
 
 def test_columns_are_taken_for_what_they_are():

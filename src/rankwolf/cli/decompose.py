@@ -120,8 +120,9 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--standardize",
-        action="store_true",
-        help="solve in units of each column: median 0, spread 1 (robustly); for columns of different units",
+        action=argparse.BooleanOptionalAction,
+        help="solve in units of each column's own noise, as the factor model of RobustPCA measures it (default: for a "
+        "table with named columns, where nothing is said about weights, noise, rank or a start)",
     )
     add_strict_option(group)
     group.add_argument(
@@ -229,7 +230,8 @@ def run(arguments: argparse.Namespace) -> int:
             limit = memory_limit(arguments)
             threads = check_threads(arguments.threads)
             table = open_source(matrix.values, None, threads, arguments.implicit, limit)
-            scaling = Scaling.of(table, limit) if arguments.standardize else Scaling.none()
+            matrix, standardized = standardizes(arguments, matrix)
+            scaling = Scaling.by_model(table, limit) if standardized else Scaling.none()
             source = scaling.apply(table)
             clock.lap("read")
             bars.stage("solve", None)
@@ -318,6 +320,20 @@ def read(arguments: argparse.Namespace, inputs: ExitStack) -> LabelledMatrix:
     if arguments.index == "auto" and matrix.labels.index is not None:
         matrix = replace(matrix, notes=(*matrix.notes, _named_by(matrix.labels.index_name)))
     return matrix
+
+
+def standardizes(arguments: argparse.Namespace, matrix: LabelledMatrix) -> tuple[LabelledMatrix, bool]:
+    """(the matrix with a note if that was not asked for, whether to solve in units of the columns' noise)."""
+    from dataclasses import replace
+
+    if arguments.standardize is not None:
+        return matrix, bool(arguments.standardize)
+    said = ("lambdas", "noise", "radii", "rank", "start", "checkpoint")
+    plain = arguments.delta == "auto" and all(getattr(arguments, name) is None for name in said)
+    if not plain or matrix.is_sparse or matrix.labels.columns is None:
+        return matrix, False
+    note = "Each column was measured in units of its own noise (--no-standardize leaves them as they are)."
+    return replace(matrix, notes=(*matrix.notes, note)), True
 
 
 def _named_by(column: str | None) -> str:

@@ -172,7 +172,7 @@ def summarize(solved: Solved) -> dict[str, Any]:
         "sparse_input": matrix.is_sparse,
         "implicit": arguments.implicit if matrix.is_sparse else None,
         "observed_fraction": source.observed_fraction,
-        "standardized": arguments.standardize,
+        "standardized": solved.scaling.scale is not None,
         **solved.scaling.as_dict(),
         "weights_from": weights,
         **fit.as_dict(),

@@ -81,7 +81,7 @@ def walk(arguments: argparse.Namespace, values: Any) -> Any:
     limit = memory_limit(arguments)
     threads = check_threads(arguments.threads, "path")
     table = open_source(values, None, threads, arguments.implicit, limit, "path")
-    scaling = Scaling.of(table, limit) if arguments.standardize else Scaling.none()
+    scaling = Scaling.by_model(table, limit) if arguments.standardize else Scaling.none()
     return path(
         scaling.apply(table),
         deltas=arguments.deltas,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankwolf.factors.parameters import FactorSettings
 from rankwolf.ground.arrays import Array
 
 # The variance of a constant column, in units of its own scale: it has nothing to share with others.
@@ -77,30 +76,3 @@ def _whitened(covariance: Array, root: Array) -> tuple[Array, Array]:
     good = values > 1e-12 * max(float(values[-1]), 1e-300)
     values, left = values[good][::-1], left[:, good][:, ::-1]
     return values, (rows.T @ left) / np.sqrt(values)
-
-
-def best_strength(parts: Array, counts: Array, noise: Array, most: int, settings: FactorSettings) -> float:
-    """The strength of the prior that predicts cells best from the others of their row, in rows that are held out.
-
-    ``parts``: for each part of the rows, the sum P of z zᵀ. The squared residuals of a part are the diagonal of
-    Ω P Ω over Ω_jj², with the loadings of all other rows. Cost: a few n³ a part, whatever the number of rows.
-    """
-    total, rows, n = parts.sum(axis=0), float(counts.sum()), len(noise)
-    usual, losses, root = (
-        np.maximum(np.diag(total), 1e-300),
-        np.zeros(len(settings.strengths)),
-        np.sqrt(noise),
-    )
-    for part, count in zip(parts, counts.tolist(), strict=True):
-        others = (total - part) / (rows - count)
-        others[np.diag_indices(n)] = np.maximum(np.diag(others), LEAST_VARIANCE)
-        values, vectors = _whitened(others, root)
-        for k, strength in enumerate(settings.strengths):
-            prior = strength * n / (rows - count)
-            loadings, fitted = _parts(values[:most], vectors, root, np.diag(others), prior, settings.floor)
-            whitened = loadings / fitted[:, None]
-            core = np.eye(loadings.shape[1]) + loadings.T @ whitened
-            precision = np.diag(1.0 / fitted) - whitened @ np.linalg.solve(core, whitened.T)
-            squares = np.einsum("ij,ij->j", precision, part @ precision) / np.diag(precision) ** 2
-            losses[k] += float(np.sum(squares / usual))
-    return settings.strengths[int(np.argmin(losses))]

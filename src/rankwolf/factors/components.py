@@ -36,15 +36,16 @@ def check_components(n_components: Any, shape: tuple[int, int] | None = None) ->
 
 @dataclass(frozen=True)
 class Components:
-    """``vectors`` (k × n, orthonormal) and the ``variances`` along them, in the units of the data.
+    """``vectors`` (k × n, orthonormal) and the model's ``variances`` along them, in the units of the data.
 
     The first ones are principal directions of V Vᵀ, and the scores in them are u·``turn``. Those beyond ``turn`` are
-    weak directions of what V leaves over; the scores in them are plain projections of that. ``total`` is the variance
-    of all columns together.
+    weak directions of what V leaves over; the scores in them are plain projections of that. ``spreads`` are the
+    variances of the scores, and ``total`` is the variance of all columns together.
     """
 
     vectors: Array
     variances: Array
+    spreads: Array
     turn: Array
     total: float
 
@@ -64,34 +65,57 @@ class Components:
         if not isinstance(n_components, float):
             return self
         enough = np.flatnonzero(np.cumsum(self.variances) >= n_components * self.total)
-        count = int(enough[0]) + 1 if enough.size else self.variances.size
-        return Components(self.vectors[:count], self.variances[:count], self.turn[:, :count], self.total)
+        k = int(enough[0]) + 1 if enough.size else self.variances.size
+        return Components(
+            self.vectors[:k], self.variances[:k], self.spreads[:k], self.turn[:, :k], self.total
+        )
 
 
-def components_of(factors: Factors, strong: int, least: int) -> Components:
-    """The components of the ``strong`` first directions of a model, and as many weak ones as make ``least`` of them."""
+def components_of(factors: Factors, strong: int, least: int | float) -> Components:
+    """The components of the ``strong`` first directions of a model, and so many weak ones that there are ``least``.
+
+    A share for ``least``: so many that they explain this share of the variance.
+    """
     right = factors.scale[:, None] * factors.loadings[:, :strong]
-    variances, turn = np.linalg.eigh(right.T @ right)
-    good = variances > 1e-14 * max(float(variances[-1]), 1e-300) if strong else variances > 0.0
-    variances, turn = variances[good][::-1], turn[:, good][:, ::-1]
-    vectors = (right @ turn / np.sqrt(variances)).T
-    own = factors.scale**2 * (np.einsum("ij,ij->i", factors.loadings, factors.loadings) + factors.noise)
+    vectors, sizes, turn = np.linalg.svd(right, full_matrices=False)
+    # In columns of very different units, some directions may be lost in rounding: weak ones take their place.
+    count = int(np.count_nonzero(sizes > 1e-14 * np.max(sizes, initial=0.0)))
+    vectors, turn = vectors[:, :count].T, turn[:count].T
+    variances = _variances(factors, vectors)
+    order = np.argsort(-variances, kind="stable")
+    vectors, variances, turn = vectors[order], variances[order], turn[:, order]
+    total = float(np.sum(factors.scale**2 * (np.sum(factors.loadings**2, axis=1) + factors.noise)))
+    if isinstance(least, float):
+        least = strong if float(variances.sum()) >= least * total else len(right)
     if len(vectors) < least:
-        weak, theirs = _weak_directions(factors, vectors, least - len(vectors))
-        vectors, variances = np.vstack([vectors, weak]), np.concatenate([variances, theirs])
-    vectors = signs_of(vectors)[:, None] * vectors
-    count = int(np.count_nonzero(good))
-    return Components(vectors, variances, right.T @ vectors[:count].T, float(own.sum()))
+        vectors = np.vstack([vectors, _weak_directions(factors, vectors, int(least) - len(vectors))])
+        variances = _variances(factors, vectors)
+    signs = signs_of(vectors)
+    vectors, turn = signs[:, None] * vectors, sizes[:count][order] * signs[:count] * turn
+    posterior = np.eye(strong) - np.linalg.inv(factors.core)[:strong, :strong]
+    weak = vectors[count:] * factors.scale
+    weak = weak - (weak @ factors.loadings[:, :strong]) @ factors.gain[:, :strong].T
+    spreads = np.concatenate(
+        [
+            np.sum((posterior @ turn) * turn, axis=0),
+            np.sum((weak @ factors.loadings) ** 2, axis=1) + weak**2 @ factors.noise,
+        ]
+    )
+    return Components(vectors, variances, spreads, turn, total)
 
 
-def _weak_directions(factors: Factors, known: Array, count: int) -> tuple[Array, Array]:
+def _variances(factors: Factors, vectors: Array) -> Array:
+    """The variance of the model along each of the ``vectors``."""
+    scaled = vectors * factors.scale
+    return np.asarray(np.sum((scaled @ factors.loadings) ** 2, axis=1) + scaled**2 @ factors.noise)
+
+
+def _weak_directions(factors: Factors, known: Array, count: int) -> Array:
     """The strongest ``count`` directions of the covariance that are orthogonal to the ``known`` ones."""
-    n = len(factors.scale)
-    basis = np.linalg.qr(known.T, mode="complete")[0][:, len(known) :] if len(known) else np.eye(n)
+    basis = np.linalg.qr(known.T, mode="complete")[0][:, len(known) :]
     inner = (factors.scale[:, None] * basis).T
-    covariance = inner @ factors.covariance() @ inner.T
-    values, turn = np.linalg.eigh(covariance)
-    return (basis @ turn[:, ::-1][:, :count]).T, np.maximum(values[::-1][:count], 0.0)
+    turn = np.linalg.eigh(inner @ factors.covariance() @ inner.T)[1]
+    return np.asarray((basis @ turn[:, ::-1][:, :count]).T)
 
 
 def signs_of(vectors: Array) -> Array:

@@ -13,19 +13,17 @@ from typing import Any
 import numpy as np
 
 from rankwolf.data import Source, Sums, Task
-from rankwolf.factors.columns import LEAST_VARIANCE, best_strength, loadings_and_noise
+from rankwolf.factors.columns import LEAST_VARIANCE, loadings_and_noise
 from rankwolf.factors.parameters import Factors, FactorSettings
-from rankwolf.factors.rows import CompletedRows, cells_that_count, completed, standardised
+from rankwolf.factors.rows import CompletedRows, cells_that_count, completed, rows_of, standardised
 from rankwolf.ground.arrays import Array
 
 # 1.4826 times the median absolute deviation is the standard deviation of normal numbers.
 MEDIAN_TO_DEVIATION = 1.4826
 # The scale of a constant column, relative to its value: any other value is an outlier.
 CONSTANT_SCALE = 1e-6
-# Standardised cells are kept within this, so that their squares stay finite.
-FARTHEST = 1e8
 # Numbers of a block of rows: a few temporaries of it stay near the cache.
-BLOCK_NUMBERS = 2**15
+BLOCK_NUMBERS = 2**17
 # Rows whose residuals tell how heavy the tails of columns are.
 TAIL_ROWS = 1000
 # The quantiles of |residual| that tell it, and those of Gaussian numbers.
@@ -37,12 +35,9 @@ DEFAULT = FactorSettings()
 
 @dataclass
 class RowSums(Sums):
-    """Sums over completed rows z: their number, Σz, and Σ z zᵀ with the covariance of what was replaced.
+    """Sums over completed rows z: their number, Σz, and Σ z zᵀ with the covariance of what was replaced."""
 
-    ``products`` has one matrix for each part of the rows, ``counts`` their numbers of rows.
-    """
-
-    counts: Array
+    count: int
     totals: Array
     products: Array
 
@@ -57,16 +52,16 @@ class CompleteRows(Task[RowSums]):
 
     def start(self) -> RowSums:
         """Zeros."""
-        return empty_sums(len(self.factors.noise), 1)
+        return empty_sums(len(self.factors.noise))
 
     def visit(self, sums: RowSums, tile: Any, *rows: Array) -> None:
         """Complete the rows of one tile, and add them up."""
-        sums.add(sums_of_rows(decided_rows(tile, self.factors, self.settings), 1))
+        sums.add(sums_of_rows(decided_rows(tile, self.factors, self.settings)))
 
 
-def empty_sums(columns: int, parts: int) -> RowSums:
+def empty_sums(columns: int) -> RowSums:
     """Sums without any rows."""
-    return RowSums(np.zeros(parts), np.zeros(columns), np.zeros((parts, columns, columns)))
+    return RowSums(0, np.zeros(columns), np.zeros((columns, columns)))
 
 
 def decided_rows(
@@ -80,9 +75,9 @@ def decided_rows(
     live = started
     made, rest = completed(values, live, factors, precise), np.arange(len(values))
     for _ in range(settings.decisions):
-        near = cells_that_count(made, factors, settings.cut)
-        changed = np.any(near != made.live, axis=1)
-        if not changed.any():
+        near = cells_that_count(made, factors, settings.cut, precise)
+        changed = rows_of(near != made.live)
+        if not changed.size:
             break
         rest = rest[changed]
         live[rest] = near[changed]
@@ -93,21 +88,14 @@ def decided_rows(
 def start_rows(rows: Array, factors: Factors, settings: FactorSettings) -> tuple[Array, Array]:
     """Standardised rows, and which of their cells count before any is predicted."""
     values = standardised(np.asarray(rows), factors)
-    np.clip(values, -FARTHEST, FARTHEST, out=values)
     with np.errstate(invalid="ignore"):
         return values, np.abs(values) < factors.limits(settings.start_cut)
 
 
-def sums_of_rows(made: CompletedRows, parts: int) -> RowSums:
-    """The sums of completed rows; row i belongs to part i modulo ``parts``."""
-    values, n = made.values, made.values.shape[1]
-    products = np.empty((parts, n, n))
-    for k in range(parts):
-        part = values[k::parts]
-        products[k] = part.T @ part + made.covariance / parts
-    return RowSums(
-        np.array([float(len(values[k::parts])) for k in range(parts)]), values.sum(axis=0), products
-    )
+def sums_of_rows(made: CompletedRows) -> RowSums:
+    """The sums of completed rows."""
+    values = made.values
+    return RowSums(len(values), values.sum(axis=0), values.T @ values + made.covariance)
 
 
 @dataclass(frozen=True)
@@ -144,9 +132,9 @@ class Scatter:
 
 def scatter_of_sums(sums: RowSums, center: bool) -> tuple[Scatter, Array]:
     """(scatter, mean) from the sums over rows; the mean stays zero without ``center``."""
-    rows = float(sums.counts.sum())
+    rows = float(sums.count)
     mean = sums.totals / rows if center else np.zeros_like(sums.totals)
-    matrix = sums.products.sum(axis=0) - rows * np.outer(mean, mean)
+    matrix = sums.products - rows * np.outer(mean, mean)
     return Scatter(rows, matrix, np.diag(matrix).copy()), mean
 
 
@@ -236,7 +224,7 @@ def learn_batch(
         values = made.values + (factors.centre - fitted.factors.centre) / factors.scale
         made = replace(made, values=values)
         if past.matrix.shape[0] == n:
-            batch, mean = scatter_of_sums(sums_of_rows(made, 1), center)
+            batch, mean = scatter_of_sums(sums_of_rows(made), center)
         else:
             batch, mean = scatter_of_rows(values, made.covariance, center)
         scatter = past.plus(batch, mean)
@@ -267,6 +255,24 @@ def _all_rows(source: Source, factors: Factors, settings: FactorSettings) -> Row
     return sums
 
 
+def ascending(rows: Array) -> tuple[Array, Array]:
+    """(the columns of ``rows`` as sorted rows, with NaN at their ends; how many numbers each has)."""
+    columns = np.array(rows.T, rows.dtype, order="C")
+    columns.sort(axis=1)
+    return columns, np.count_nonzero(columns == columns, axis=1)
+
+
+def medians(rows: Array) -> Array:
+    """The median of each column without NaN; 0 where it has nothing else. A few columns are copied at a time."""
+    found, step = np.zeros(rows.shape[1]), max(1, BLOCK_NUMBERS // len(rows))
+    for first in range(0, len(found), step):
+        columns, seen = ascending(rows[:, first : first + step])
+        middles = [columns[np.arange(len(columns)), np.maximum(seen - k, 0) // 2] for k in (1, 0)]
+        middles[1] = np.where(seen % 2 == 0, middles[1], middles[0])
+        found[first : first + step] = np.where(seen > 0, 0.5 * middles[0] + 0.5 * middles[1], 0.0)
+    return found
+
+
 def start_of(sample: Array, center: bool, settings: FactorSettings) -> Factors:
     """Robust centres and scales of the columns; no loadings yet.
 
@@ -275,22 +281,22 @@ def start_of(sample: Array, center: bool, settings: FactorSettings) -> Factors:
     values neither is an outlier.
     """
     n = sample.shape[1]
-    centre, scale, resolution = np.zeros(n), np.ones(n), np.zeros(n)
-    for j, column in enumerate(np.array(sample.T, np.float64, order="C")):
-        column = column[column == column]
-        if column.size == 0:
-            continue
-        middle = float(np.median(column))
-        centre[j] = middle if center else 0.0
-        steps = np.abs(column - centre[j])
-        scale[j] = MEDIAN_TO_DEVIATION * float(np.median(steps))
-        if scale[j] == 0.0:
-            steps = steps[steps > 0.0]
-            constant = CONSTANT_SCALE * max(abs(middle), CONSTANT_SCALE)
-            scale[j] = MEDIAN_TO_DEVIATION * float(np.median(steps)) if steps.size else constant
-            resolution[j] = settings.step if steps.size else 0.0
-    ones, wide = np.ones(n), n > settings.precision_columns
-    strength = settings.significant if wide else settings.strengths[1]
+    middles, deviations = medians(sample), np.zeros(n)
+    centre, resolution = middles if center else np.zeros(n), np.zeros(n)
+    step = max(1, BLOCK_NUMBERS // len(sample))
+    for first in range(0, n, step):
+        part = slice(first, first + step)
+        deviations[part] = medians(np.abs(sample[:, part] - centre[part]))
+    for j in np.flatnonzero(deviations == 0.0).tolist():
+        steps = np.abs(sample[:, j] - centre[j])
+        steps = steps[steps > 0.0]
+        resolution[j] = settings.step if steps.size else 0.0
+        constant = CONSTANT_SCALE / MEDIAN_TO_DEVIATION * max(abs(float(middles[j])), CONSTANT_SCALE)
+        deviations[j] = np.median(steps) if steps.size else constant
+    scale = np.where(np.isnan(sample).all(axis=0), 1.0, MEDIAN_TO_DEVIATION * deviations)
+    ones, wide = np.ones(n), n > min(len(sample), settings.precision_columns)
+    # Where columns are far more than rows, a weaker prior keeps every direction of noise.
+    strength = settings.significant if wide else settings.strength
     return Factors(centre, scale, np.zeros((n, 0)), ones, resolution, ones, ones, strength)
 
 
@@ -310,7 +316,8 @@ class _Rounds:
         share = np.ones(rows.shape[1])
         if cleaned is None:
             clip = self.settings.start_clip
-            cleaned = np.nan_to_num(np.clip(rows, -clip, clip))
+            cleaned = np.clip(rows, -clip, clip)
+            cleaned[np.isnan(cleaned)] = 0.0
             share = np.maximum(np.mean(self.sample == self.sample, axis=0), 1.0 / len(rows))
         squares = np.sum(cleaned**2, axis=0)
         if self.precise:
@@ -330,36 +337,47 @@ class _Rounds:
 
     def until_settled(self) -> int:
         """Rounds until the covariance settles; returns their number."""
-        before: Array | None = None
         fewest, more = self.settings.rounds
-        number = 0
-        while number < fewest + more * (1.0 - np.count_nonzero(self.live) / self.live.size):
+        number, dead = 0, 0.0
+        while number < fewest + more * dead:
+            before = self.factors
             self._round(number)
-            after = self.factors.covariance() if self.precise else self.factors.noise
-            if before is not None and number > self.settings.free_rounds + 1:
-                root = np.sqrt(np.diag(after)) if self.precise else np.sqrt(after)
-                scale = np.outer(root, root) if self.precise else after
-                if np.mean(np.abs(after - before) / scale) < self.settings.settled:
-                    break
-            before = after
+            dead = 1.0 - np.count_nonzero(self.live) / self.live.size
+            if number > self.settings.free_rounds + 1 and self._settled(before, 1.0 - (1.0 - dead) ** 2):
+                break
             number += 1
         return number
 
+    def _settled(self, before: Factors, rate: float) -> bool:
+        """Whether the last round changed little since ``before``; EM converges at about this ``rate``."""
+        settings, noise = self.settings, self.factors.noise
+        change = np.mean(np.abs(noise / before.noise - 1.0))
+        limits = np.mean(np.abs(self.factors.limits(settings.cut) / before.limits(settings.cut) - 1.0))
+        if limits > settings.limit_change:
+            return False
+        if not self.precise:
+            return bool(change < settings.most_change)
+        if change > settings.noise_change:
+            return False
+        after = self.factors.covariance()
+        root = np.sqrt(np.diag(after))
+        change = np.mean(np.abs(after - before.covariance()) / np.outer(root, root))
+        return bool(change < min(settings.most_change, settings.settled * (1.0 / max(rate, 1e-9) - 1.0)))
+
     def _round(self, number: int) -> None:
         settings, factors, n = self.settings, self.factors, self.sample.shape[1]
-        choosing = self.precise and number in settings.choices and self.most > 1
-        sums = empty_sums(n if self.precise else 0, settings.folds if choosing else 1)
+        sums = empty_sums(n if self.precise else 0)
         ratios, kept, unknown = [], [], np.zeros(n)
         for rows in self._blocks():
-            block = standardised(self.sample[rows], factors)
-            np.clip(block, -FARTHEST, FARTHEST, out=block)
+            block = standardised(self.sample[rows], factors, np.float32)
             made = completed(block, self.live[rows], factors, self.precise)
             if number >= settings.free_rounds:
-                self.live[rows] = cells_that_count(made, factors, settings.cut, settings.back)
+                self.live[rows] = cells_that_count(made, factors, settings.cut, self.precise, settings.back)
             if rows.start < TAIL_ROWS:
-                ratios.append(np.abs(np.where(made.live, made.residuals / made.deviations, np.nan)))
+                ratios.append(np.abs(made.ratios[: TAIL_ROWS - rows.start]))
+                ratios[-1].ravel()[np.flatnonzero(~made.live[: TAIL_ROWS - rows.start])] = np.nan
             if self.precise:
-                sums.add(sums_of_rows(made, len(sums.counts)))
+                sums.add(sums_of_rows(made))
             else:
                 kept.append(made.values)
                 unknown += made.covariance
@@ -368,10 +386,7 @@ class _Rounds:
             power = factors.power
         else:  # half-way, or tails and cells that count would change each other in turn
             size, power = 0.5 * (size + factors.size), 0.5 * (power + factors.power)
-        strength = factors.strength
-        if choosing:
-            strength = best_strength(sums.products, sums.counts, factors.noise, self.most, settings)
-        self.factors = replace(factors, size=size, power=power, strength=strength)
+        self.factors = replace(factors, size=size, power=power)
         if self.precise:
             self.update(*scatter_of_sums(sums, self.center))
         else:
@@ -379,7 +394,7 @@ class _Rounds:
 
     def _blocks(self) -> Iterator[slice]:
         m, n = self.sample.shape
-        step = max(self.settings.folds, BLOCK_NUMBERS // n)
+        step = max(1, BLOCK_NUMBERS // n)
         return (slice(k, min(k + step, m)) for k in range(0, m, step))
 
 
@@ -390,11 +405,10 @@ def tails_of(ratios: Array, resolution: Array, settings: FactorSettings) -> tupl
     fit outliers enlarge the deviations, but hardly the middle: ``size`` takes that back. In columns of few values,
     whose residuals are no continuous numbers, both are 1.
     """
-    ascending = np.sort(ratios, axis=0)
-    seen = np.count_nonzero(ratios == ratios, axis=0)
-    columns = np.arange(ratios.shape[1])
+    columns, seen = ascending(ratios)
     middle, high = (
-        ascending[np.maximum((share * seen).astype(int) - 1, 0), columns] for share in TAIL_QUANTILES
+        columns[np.arange(len(columns)), np.maximum((share * seen).astype(int) - 1, 0)]
+        for share in TAIL_QUANTILES
     )
     usable = (middle > 0.0) & (high > 0.0) & (resolution == 0.0)
     middle, high = np.where(usable, middle, 1.0), np.where(usable, high, 1.0)
@@ -404,13 +418,17 @@ def tails_of(ratios: Array, resolution: Array, settings: FactorSettings) -> tupl
     return np.where(usable, size, 1.0), np.where(usable, power, 1.0)
 
 
-def significant_directions(fitted: Fitted, most: int, settings: FactorSettings = DEFAULT) -> int:
+def significant_directions(fitted: Fitted, most: int, seen: float, settings: FactorSettings = DEFAULT) -> int:
     """How many directions a full prior on loadings leaves: what stands out of the noise.
 
-    A few column steps from the last scatter; a weaker prior, which predicts better, also keeps directions of noise.
+    Where the share ``seen`` of the cells was observed, seen² of the pairs of cells say how two columns go together.
+
+    A weaker prior, which predicts better, also keeps directions of noise, and takes these out of D. So the noise of a
+    column is here the variance that all other columns leave of it, 1/Ω_jj: an upper bound of D_j, close to it where
+    there are many columns.
     """
-    factors = replace(fitted.factors, strength=settings.significant)
-    still = np.zeros(len(factors.scale))
-    for number in range(settings.significant_steps):
-        factors = updated(factors, fitted.scatter, still, most, settings, first=number == 0)
-    return int(factors.loadings.shape[1])
+    factors = fitted.factors
+    known = 1.0 / factors.noise - np.sum(factors.gain * factors.loadings, axis=1) / factors.noise
+    factors = replace(factors, strength=settings.significant / max(seen, 0.1) ** 2, noise=1.0 / known)
+    shift = np.zeros(len(known))
+    return int(updated(factors, fitted.scatter, shift, most, settings).loadings.shape[1])

@@ -29,10 +29,9 @@ from rankwolf.factors.model import (
     fit_factors,
     learn_batch,
     significant_directions,
-    start_rows,
 )
 from rankwolf.factors.output import dressed
-from rankwolf.factors.rows import CompletedRows
+from rankwolf.factors.rows import CompletedRows, log_likelihoods, standardised
 from rankwolf.factors.saving import read_model, write_model
 from rankwolf.factors.scatter import core_factors, distances
 from rankwolf.ground.arrays import Array
@@ -44,7 +43,7 @@ from rankwolf.weights.noise import OUTLIER_IN_SIGMAS
 # Where more than this share of a column is called an outlier, the column is probably not what the model takes it for.
 MANY = 0.2
 # Entries of a block of rows whose cells are scored together.
-BLOCK_ENTRIES = 2**15
+BLOCK_ENTRIES = 2**16
 # With contamination="auto" a row is an outlier beyond the distance that one in forty normal ones has: the median
 # and so many times the step from there to the ninth decile, which is 1.2816 standard deviations.
 ROW_DEVIATIONS, NINTH_DECILE = 1.96, 1.2816
@@ -95,8 +94,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutlierMixin,
     components_ : array, one row for each component
         Orthonormal directions in the units of the data, the strongest first.
     explained_variance_, explained_variance_ratio_, singular_values_ : array
-        The variance along each component, without noise and outliers; as a share of the variance of all columns; and
-        √((rows − 1)·variance).
+        The variance along each component, without outliers; as a share of the variance of all columns; and
+        √((rows − 1)·variance), as PCA's.
     mean_, scale_, noise_variance_ : array (n_features,)
         The centre, the robust scale and the variance of the noise of each column.
     low_rank_ : LowRank
@@ -176,7 +175,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutlierMixin,
                 start, self.decomposition_ = convex_start(source, self.center, self.convex, seed)
             self._fitted = fit_factors(source, self._most, self.center, seed, DEFAULT, start)
         self.n_iter_, self.n_samples_seen_ = self._fitted.rounds, source.user_shape[0]
-        self._set_model(source.dtype)
+        self._set_model(source.dtype, source.observed_fraction)
         self._set_parts(source, self._fitted.live, first=True)
         return self
 
@@ -195,7 +194,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutlierMixin,
         rows = source.read_user_rows(0, source.user_shape[0])
         self._fitted = learn_batch(self._fitted, rows, forgetting, self._most, self.center)
         self.n_samples_seen_ += source.user_shape[0]
-        self._set_model(self.components_.dtype)
+        self._set_model(self.components_.dtype, source.observed_fraction)
         self._set_parts(source, None, first=False)
         return self
 
@@ -203,15 +202,16 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutlierMixin,
     def _most(self) -> int | None:
         return int(self.n_components) if isinstance(self.n_components, Integral) else None
 
-    def _set_model(self, dtype: Any) -> None:
-        """Components and noise from the fitted factors."""
+    def _set_model(self, dtype: Any, seen: float) -> None:
+        """Components and noise from the fitted factors, of a table of which this share was ``seen``."""
+        self._seen = seen
         factors, most = self._fitted.factors, self._most
         strong = factors.loadings.shape[1]
         if most is None:
-            found = significant_directions(self._fitted, max(1, strong))
+            found = significant_directions(self._fitted, max(1, strong), seen)
             strong = max(1, min(strong, found)) if strong else 0
-        made = components_of(factors, strong, 1 if most is None else most)
         share = check_components(self.n_components)
+        made = components_of(factors, strong, max(1, strong) if share is None else share)
         self._components = made.kept(share)
         self.components_ = self._components.vectors.astype(dtype)
         self.explained_variance_ = self._components.variances
@@ -225,38 +225,56 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutlierMixin,
 
     def _set_parts(self, source: Source, live: Array | None, first: bool) -> None:
         """L, the outliers among cells, columns and rows, and what a central row is, from all rows of ``source``."""
-        pieces, scores, residuals, completed = [], [], [], []
-        m, n = source.user_shape
-        flagged, seen = np.zeros(n), np.zeros(n)
-        for start, rows in _row_blocks(source):
-            part = None if live is None else live[start : start + len(rows)]
-            made = decided_rows(rows, self._fitted.factors, DEFAULT, part)
-            scores.append(self._components.scores(made, self._fitted.factors))
-            outlying = np.abs(made.residuals) > made.deviations * self._fitted.factors.limits(
-                OUTLIER_IN_SIGMAS
-            )
-            outlying &= rows == rows
-            flagged += np.count_nonzero(outlying, axis=0)
-            seen += np.count_nonzero(rows == rows, axis=0)
-            at = np.nonzero(outlying)
-            low = np.sum(scores[-1][at[0]] * self._components.vectors[:, at[1]].T, axis=1)
-            residuals.append(rows[at] - self._fitted.factors.centre[at[1]] - low)
-            pieces.append((at[0] + start, at[1]))
-            if first and m == len(self._fitted.sample):
-                completed.append(made.values)
+        whole = first and source.user_shape[0] == len(self._fitted.sample)
+        completed, shares = self._set_cells(source, live, whole)
         if first:
             self._core = self._fitted.factors
         if first and len(self._fitted.sample):
-            central = np.vstack(completed) if completed else _completed_sample(self._fitted)
-            most = min(self._most or n, max(1, min(central.shape) - 1))
+            central = completed if whole else _completed_sample(self._fitted)
+            most = min(self._most or len(shares), max(1, min(central.shape) - 1))
             self._core = core_factors(self._fitted.factors, central, most, DEFAULT)
+        self._set_offset(source, first)
+        self._warn_of_columns(shares, source.frame)
+
+    def _set_cells(self, source: Source, live: Array | None, keep: bool) -> tuple[Array, Array]:
+        """Scores and ``outliers_`` of all rows; returns (completed rows if ``keep``, share of outliers by column)."""
+        (m, n), factors = source.user_shape, self._fitted.factors
+        pieces, residuals = [], []
+        flagged, seen, limits = np.zeros(n), np.zeros(n), factors.limits(OUTLIER_IN_SIGMAS)
+        scores, completed = np.empty((m, self.n_components_)), np.empty((m if keep else 0, n))
+        for start, rows in _row_blocks(source):
+            stop = start + len(rows)
+            made = decided_rows(rows, factors, DEFAULT, None if live is None else live[start:stop])
+            scores[start:stop] = found = self._components.scores(made, factors)
+            # NaN, a missing cell, is beyond nothing.
+            at = np.nonzero(np.abs(made.ratios) > limits)
+            flagged += np.bincount(at[1], minlength=n)
+            seen += np.count_nonzero(rows == rows, axis=0)
+            low = np.sum(found[at[0]] * self._components.vectors[:, at[1]].T, axis=1)
+            residuals.append(rows[at] - factors.centre[at[1]] - low)
+            pieces.append((at[0] + start, at[1]))
+            if keep:
+                completed[start:stop] = made.values
         places = tuple(np.concatenate([piece[k] for piece in pieces]) for k in (0, 1))
         entries = np.concatenate(residuals).astype(source.dtype)
         self.outliers_ = scipy.sparse.csr_array((entries, places), shape=(m, n))
-        left = np.vstack(scores).astype(source.dtype)
-        self.low_rank_ = LowRank.from_factors(left, self.components_.T).labelled(source.frame)
-        self._set_offset(source, first)
-        self._warn_of_columns(flagged / np.maximum(seen, 1.0), source.frame)
+        self._scores, self._frame = scores.astype(source.dtype, copy=False), source.frame
+        self._low_rank: Any = None
+        return completed, flagged / np.maximum(seen, 1.0)
+
+    @property
+    def low_rank_(self) -> LowRank:
+        """L, without the centre, for the rows of the last ``fit`` or ``partial_fit``; made when first asked for."""
+        check_is_fitted(self)
+        if vars(self).get("_low_rank") is None:
+            if "_scores" not in vars(self):
+                raise AttributeError(
+                    "low_rank_ is not kept by RobustPCA.save: it belongs to the rows of the fit."
+                )
+            made = LowRank.from_factors(self._scores, self.components_.T)
+            self._low_rank = made.labelled(self._frame)
+        kept: LowRank = self._low_rank
+        return kept
 
     def _set_offset(self, source: Source, first: bool) -> None:
         """From which score on a row of the fit is an outlier, and which rows are."""
@@ -307,7 +325,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutlierMixin,
 
     @property
     def _deviations(self) -> Array:
-        return np.sqrt(np.maximum(self.explained_variance_, np.finfo(np.float64).tiny))
+        return np.sqrt(np.maximum(self._components.spreads, np.finfo(np.float64).tiny))
 
     def impute(self, X: Any, *, outliers: bool = False) -> Any:
         """X with the missing cells filled in; with ``outliers`` also those that score beyond ±3.29.
@@ -318,12 +336,11 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutlierMixin,
         source, factors = self._opened(X, reset=False), self._fitted.factors
         filled = []
         for rows, made in self._completed(source):
-            wrong = np.isnan(rows)
+            wrong, values = np.isnan(rows), made.values
             if outliers:
-                wrong |= np.abs(made.residuals) > made.deviations * factors.limits(OUTLIER_IN_SIGMAS)
-            # Of a cell that counts, the prediction from the others is the cell less its residual.
-            standing = made.values - np.where(made.live, made.residuals, 0.0)
-            filled.append(np.where(wrong, factors.centre + factors.scale * standing, rows).astype(rows.dtype))
+                wrong |= np.abs(made.ratios) > factors.limits(OUTLIER_IN_SIGMAS)
+                values = decided_rows(rows, factors, DEFAULT, made.live & ~wrong).values
+            filled.append(np.where(wrong, factors.centre + factors.scale * values, rows).astype(rows.dtype))
         return dressed(self, np.vstack(filled), source.frame)
 
     def score_cells(self, X: Any) -> Any:
@@ -340,7 +357,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutlierMixin,
         check_is_fitted(self)
         source = self._opened(X, reset=False)
         cells = [
-            np.where(rows == rows, self._fitted.factors.calibrated(made.residuals / made.deviations), np.nan)
+            np.where(rows == rows, self._fitted.factors.calibrated(made.ratios), np.nan)
             for rows, made in self._completed(source)
         ]
         return np.vstack(cells).astype(self.components_.dtype, copy=False), source.frame
@@ -363,7 +380,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutlierMixin,
         return -np.concatenate([self._distances(rows) for _, rows in _row_blocks(source)])
 
     def _distances(self, rows: Array) -> Array:
-        return distances(start_rows(rows, self._core, DEFAULT)[0], self._core, DEFAULT)
+        return distances(standardised(rows, self._core), self._core, DEFAULT)
 
     def decision_function(self, X: Any) -> Array:
         """``score_samples`` less ``offset_``: negative for rows that are outliers."""
@@ -375,19 +392,17 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutlierMixin,
         return np.where(self.decision_function(X) < 0.0, -1, 1)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """The mean log-likelihood of a row.
+        """The mean log-likelihood of a row, as that of ``FactorAnalysis``: the log-density of its cells that count.
 
-        The cells that do not count are left out, and each costs as much as a cell at the limit; so ``GridSearchCV`` can
-        choose ``n_components``.
+        Each cell that does not count costs as much as one at the limit; so ``GridSearchCV`` can choose
+        ``n_components``.
         """
         check_is_fitted(self)
-        source, total = self._opened(X, reset=False), 0.0
-        factors = self._fitted.factors
-        for rows, made in self._completed(source):
-            seen = rows == rows
-            ratios = np.where(seen, made.residuals / made.deviations, 0.0)
-            squares = np.minimum(ratios**2, DEFAULT.cut**2) + np.log(2.0 * np.pi * made.deviations**2)
-            total -= 0.5 * float(np.sum(squares + 2.0 * np.log(factors.scale), where=seen))
+        source, factors = self._opened(X, reset=False), self._fitted.factors
+        total = sum(
+            float(log_likelihoods(made, rows == rows, factors, DEFAULT.cut).sum())
+            for rows, made in self._completed(source)
+        )
         return total / source.user_shape[0]
 
     def sample(self, n_samples: int = 1) -> Array:
@@ -419,6 +434,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutlierMixin,
             "offset": self.offset_,
             "dtype": self.components_.dtype.name,
             "samples": self.n_samples_seen_,
+            "seen": self._seen,
         }
         write_model(
             path, self._fitted, self._core, about, np.asarray(vars(self).get("feature_names_in_", []))
@@ -434,7 +450,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OutlierMixin,
         model.n_iter_, model.n_features_in_ = fitted.rounds, len(core.scale)
         if features.size:
             model.feature_names_in_ = features.astype(object)
-        model._set_model(np.dtype(about["dtype"]))
+        model._set_model(np.dtype(about["dtype"]), float(about["seen"]))
         return model
 
     # ------------------------------------------------------------ scikit-learn's conventions

@@ -6,24 +6,30 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from rankwolf.data import Source
 from rankwolf.data.centred import centred
 from rankwolf.data.column_statistics import centre_and_scale
 from rankwolf.data.memory_shares import MemoryShares
+from rankwolf.data.open import check_source
+from rankwolf.factors.model import DEFAULT, fit_factors
 from rankwolf.files.part_wise import Part
 from rankwolf.files.writing import RowSliceable
 from rankwolf.ground.arrays import Array
 
 # The most bytes that the columns whose medians are found together may take, with the copies that medians need.
 BLOCK_BYTES = 2**29
+# How many float64 copies of its sample the factor model takes.
+COPIES = 6
 
 
 @dataclass(frozen=True)
 class Scaling:
     """``(x − centre) / scale`` for each column; both None: nothing is done.
 
-    The centre is the median, the scale the robust standard deviation of
-    :func:`rankwolf.data.column_statistics.centre_and_scale`.
+    By the factor model, each column is measured in units of its own noise, so that one σ serves all of them.
+    Otherwise they are the median and the median absolute deviation.
     """
 
     centre: Array | None
@@ -33,6 +39,20 @@ class Scaling:
     def none(cls) -> Scaling:
         """A scaling that leaves everything as it is."""
         return cls(None, None)
+
+    @classmethod
+    def by_model(cls, source: Source, max_memory: int | None = None) -> Scaling:
+        """The scaling by the centre and the noise of each column, as the factor model has them.
+
+        Medians and spreads where a sample of a matrix on the disk would not fit into the memory.
+        """
+        m, n = source.user_shape
+        numbers = n * min(m, max(DEFAULT.sample_rows[0], DEFAULT.sample_rows[1] * n))
+        if not source.in_memory and COPIES * 8 * numbers > MemoryShares.of(max_memory, 0, 8, 1).reading:
+            return cls.of(source, max_memory)
+        check_source(source)
+        factors = fit_factors(source, None, True, np.random.default_rng(0)).factors
+        return cls(factors.centre, factors.scale * np.sqrt(factors.noise + factors.resolution**2))
 
     @classmethod
     def of(cls, source: Source, max_memory: int | None = None) -> Scaling:

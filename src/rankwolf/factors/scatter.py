@@ -13,8 +13,11 @@ import numpy as np
 
 from rankwolf.factors.columns import LEAST_VARIANCE, loadings_and_noise
 from rankwolf.factors.parameters import Factors, FactorSettings
-from rankwolf.factors.rows import completed
+from rankwolf.factors.rows import completed, squared_distances
 from rankwolf.ground.arrays import Array
+
+# Numbers of a block of rows whose distances are computed together.
+BLOCK_NUMBERS = 2**16
 
 
 def core_factors(factors: Factors, values: Array, most: int, settings: FactorSettings) -> Factors:
@@ -26,10 +29,10 @@ def core_factors(factors: Factors, values: Array, most: int, settings: FactorSet
     if n > settings.precision_columns:
         return factors
     count = max(min(m, n + 2), int(settings.core_share * m))
-    core = factors
-    rows = values
+    core, middle, step = factors, np.zeros(n), max(1, BLOCK_NUMBERS // n)
     for _ in range(settings.core_steps):
-        central = np.argpartition(squared_distances(rows, core), count - 1)[:count]
+        parts = [squared_distances(values[k : k + step] - middle, core) for k in range(0, m, step)]
+        central = np.argpartition(np.concatenate(parts), count - 1)[:count]
         part = values[central]
         middle = part.mean(axis=0)
         covariance = (part.T @ part) / count - np.outer(middle, middle)
@@ -38,15 +41,7 @@ def core_factors(factors: Factors, values: Array, most: int, settings: FactorSet
         prior = factors.strength * n / count
         loadings, noise = loadings_and_noise(covariance, diagonal, core.noise, prior, most, settings.floor)
         core = replace(factors, loadings=loadings, noise=noise)
-        rows = values - middle
-    return replace(core, centre=factors.centre + factors.scale * (middle if settings.core_steps else 0.0))
-
-
-def squared_distances(values: Array, factors: Factors) -> Array:
-    """zᵀ(V Vᵀ + D)⁻¹z for complete rows z: Σ z²/D − (z·gain) H (z·gain)ᵀ."""
-    scores = values @ factors.gain
-    inside = np.einsum("ij,ij->i", scores @ factors.core, scores)
-    return np.asarray(np.maximum((values * values) @ (1.0 / factors.noise) - inside, 0.0))
+    return replace(core, centre=factors.centre + factors.scale * middle)
 
 
 def distances(rows: Array, factors: Factors, settings: FactorSettings) -> Array:

@@ -7,8 +7,10 @@ numbers.
 from __future__ import annotations
 
 import datetime
+import io
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -21,6 +23,7 @@ from rankwolf.files.cells import MISSING, limits_of, looks_like_number, number_o
 from rankwolf.files.text import SAID, find_dialect, open_text, read_lines, sample
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
+from rankwolf.ground.plural import number_of as counted
 
 # A file with more columns than this is hardly a table, and pandas would take minutes to read it.
 MOST_COLUMNS = 100_000
@@ -179,25 +182,33 @@ def read_text(address: Address, file: IO[bytes], options: TableOptions, usual: s
     """The matrix in a table of text. Empty cells and words such as NA, n/a, - and ? are missing."""
     pd = needed("pandas")
     text, notes = open_text(address, file)
-    dialect = find_dialect(sample(address, text), usual, options.decimal)
+    lines = sample(address, text)
+    dialect = find_dialect(lines, usual, options.decimal)
+    width = Counter(len(row) for row in dialect.rows(iter(lines))).most_common(1)[0][0] if lines else 0
     text.seek(0)
     reader = dialect.rows(read_lines(address, text))
     top: list[
         tuple[list[str], int, int]
     ] = []  # the first two rows that are not empty; where each begins, its line
     place = line = 0
+    comments = 0
     for row in reader:
-        if any(cell.strip() for cell in row) or len(row) > 1:
+        if not top and row and row[0].lstrip().startswith("#") and len(row) < width:
+            comments += 1
+        elif any(cell.strip() for cell in row) or len(row) > 1:
             top.append((row, place, line))
         if len(top) == 2:
             break
         place, line = text.tell(), reader.line_num  # type: ignore[attr-defined]
+    if comments:
+        notes.append(f"Left out: {counted(comments, 'line')} above the table that began with #.")
     header, first, number = heading(address, [row for row, _, _ in top], options.header)
     names = names_of(address, header, first)
     place, lines_above = top[number][1:]
     index = index_column(address, names, first, options.index, header is not None)
     source: Any = text
-    if text.encoding in ("utf-8", "utf-8-sig") and place < 2**63:  # pandas reads bytes at twice the speed
+    encoding = text.encoding
+    if encoding in ("utf-8", "utf-8-sig") and place < 2**63:  # pandas reads bytes at twice the speed
         source = text.detach()
     source.seek(place)
     missing = MISSING | {word.strip().lower() for word in options.missing}
@@ -221,6 +232,14 @@ def read_text(address: Address, file: IO[bytes], options: TableOptions, usual: s
         raise _uneven(address, str(error), lines_above) from error
     if frame.shape[1] != len(names):
         raise address.bad(f"its rows have up to {frame.shape[1]} cells and its first row {len(names)}.")
+    if frame.iloc[:, -1].isna().any():
+        source.seek(place)
+        again = source if source is text else io.TextIOWrapper(source, encoding, newline="")
+        short = sum(any(row) and len(row) < len(names) for row in dialect.rows(iter(again)))
+        if short:
+            notes.append(
+                f"{counted(short, 'row has', 'rows have')} fewer cells than others: the rest is missing."
+            )
     if dialect.separator != usual and len(names) > 1:
         notes.append(f"Cells are separated by {SAID[dialect.separator]}.")
     table = Table(
