@@ -107,6 +107,7 @@ class Separator:
     _collected: list[Array] | None = field(default_factory=list)
     _learned: _Learned | None = None
     _changed: int = 0
+    _background: Array | None = None
 
     @property
     def ready(self) -> bool:
@@ -129,7 +130,17 @@ class Separator:
         look = Look.at(picture, row, None, low_rank)
         mask, background = learned.masker.separate(look)
         self._follow(learned, look, mask)
-        return to_gray_levels(background).reshape(picture.shape), mask
+        self._background = to_gray_levels(background).reshape(picture.shape)
+        return self._background.copy(), mask
+
+    def apply(self, frame: Array) -> Array:
+        """The mask of the next frame as OpenCV's subtractors give it: uint8, 255 where something moves."""
+        return self.update(frame)[1].astype(np.uint8) * np.uint8(255)
+
+    @property
+    def background_image(self) -> Array | None:
+        """The background as it is now, without objects, in the shape of a frame; None while nothing is learned."""
+        return None if self._background is None else self._background.copy()
 
     def _check(self, frame: Array) -> Picture:
         good = isinstance(frame, np.ndarray) and frame.dtype == np.uint8

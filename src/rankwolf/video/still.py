@@ -60,8 +60,8 @@ class StillRule:
     least_part: float = 0.015
     """An object that is found by the frames alone covers at least this share of the picture. Spray, which stands still
     in between, covers less."""
-    light: tuple[float, float] = (0.35, 1.1)
-    alike: float = 0.2
+    light: tuple[float, float] = (0.45, 1.2)
+    alike: float = 0.25
     """A pixel is the scene in a shadow or a reflection if it is the scene times a factor in this range, up to a
     distance whose square is at most ``alike`` of that of the kernel's radius."""
     rounds: int = 3
