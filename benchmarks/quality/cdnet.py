@@ -7,7 +7,8 @@ a median filter of 5 × 5.
 
 ``--rivals`` runs those four alone. ``--stages`` leaves out one stage after the other. ``--leave-one-out`` tries
 neighbours of every constant that was chosen on data, takes the best on the other videos, and scores it on one, one
-constant at a time and then all at once: the honest number. ``--cost`` takes the time of a frame and of the model.
+constant at a time and then all at once: the honest number. ``--cost`` takes the time of a frame and of the model,
+``--race`` that of all beside OpenCV's. ``--masks`` scores the masks at defaults alone.
 ``--constants`` are some of those. ``--every N`` scores every N-th frame, which is quicker and nearly the same.
 ``--videos`` takes some of the fifteen. With ``--keep FOLDER`` the L of a video and its scores are kept there and not
 made again, so that a long measurement can be made in pieces.
@@ -254,6 +255,17 @@ def subtractors() -> dict[str, Callable[[], Any]]:
     }
 
 
+def masks(desk: Desk) -> None:
+    """The masks at defaults, without writing them to a file."""
+
+    def measure(name: str) -> dict[str, float]:
+        judge = Judge(name, desk.every)
+        score = judge.score(desk.solved(name).masks(MaskRule(), judge.numbers))
+        return {"F-measure": score.f_measure, "precision": score.precision, "recall": score.recall}
+
+    desk.show(desk.scores("masks", measure))
+
+
 def rivals(desk: Desk) -> None:
     """Each the better of two by the truth: its defaults, and those with a median filter of 5 × 5."""
     makers = subtractors()
@@ -332,6 +344,28 @@ def leave_one_out(desk: Desk) -> None:
     row("all at once", [at_once[name]["all"] for name in desk.videos])
 
 
+def race(desk: Desk) -> None:
+    """Processor milliseconds a frame, on frames that are decoded already: solving, learning and masks beside OpenCV's."""
+    for name in desk.videos:
+        video = frames_of(name)
+        spent = {}
+        started = time.process_time()
+        solved = Solved(video)
+        spent["solve"] = time.process_time() - started
+        started = time.process_time()
+        for _ in solved.masks(MaskRule(), list(range(len(video)))):
+            pass
+        spent["mask"] = time.process_time() - started
+        for rival, make in subtractors().items():
+            model = make()
+            started = time.process_time()
+            for frame in video:
+                model.apply(frame)
+            spent[rival] = time.process_time() - started
+        said = ", ".join(f"{what} {1000.0 * seconds / len(video):.2f}" for what, seconds in spent.items())
+        print(f"{name}, {video.shape[2]} × {video.shape[1]}, ms a frame: {said}", flush=True)
+
+
 def cost(desk: Desk) -> None:
     """Seconds of the model and milliseconds of a frame, of one thread's processor time."""
     for name in desk.videos:
@@ -358,7 +392,7 @@ def main() -> None:
     parser.add_argument("--videos", nargs="+", choices=VIDEOS, default=list(VIDEOS))
     parser.add_argument("--keep", type=Path, metavar="FOLDER")
     which: dict[str, Callable[[Desk], None]] = {
-        "rivals": rivals, "stages": show_stages, "leave-one-out": leave_one_out, "cost": cost,
+        "rivals": rivals, "stages": show_stages, "leave-one-out": leave_one_out, "cost": cost, "race": race, "masks": masks,
     }  # fmt: skip
     for option in which:
         parser.add_argument(f"--{option}", action="append_const", const=option, dest="what")
@@ -367,7 +401,7 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     desk = Desk(arguments.videos, arguments.every, arguments.keep, arguments.constants)
-    if arguments.what != ["cost"]:
+    if arguments.what not in (["cost"], ["race"]):
         print(
             f"| what | {' | '.join(desk.videos)} | mean | note\n|---|"
             + "---|" * (len(desk.videos) + 1)
