@@ -345,7 +345,7 @@ def leave_one_out(desk: Desk) -> None:
 
 
 def race(desk: Desk) -> None:
-    """Processor milliseconds a frame, on frames that are decoded already: solving, learning and masks beside OpenCV's."""
+    """Processor milliseconds a frame of decoded frames: solving, learning and masks beside OpenCV's."""
     for name in desk.videos:
         video = frames_of(name)
         spent = {}
@@ -392,7 +392,8 @@ def main() -> None:
     parser.add_argument("--videos", nargs="+", choices=VIDEOS, default=list(VIDEOS))
     parser.add_argument("--keep", type=Path, metavar="FOLDER")
     which: dict[str, Callable[[Desk], None]] = {
-        "rivals": rivals, "stages": show_stages, "leave-one-out": leave_one_out, "cost": cost, "race": race, "masks": masks,
+        "rivals": rivals, "stages": show_stages, "leave-one-out": leave_one_out, "cost": cost, "race": race,
+        "masks": masks,
     }  # fmt: skip
     for option in which:
         parser.add_argument(f"--{option}", action="append_const", const=option, dest="what")
