@@ -118,7 +118,6 @@ def run_live(arguments: argparse.Namespace, rule: MaskRule) -> int:
     if arguments.force:  # only now, so that a stream without a first frame replaces nothing
         remove_stale(target)
     writer = Writer(target, opened)
-    separator.save(target / STATE)  # a folder that cannot take the state is found now, not after an hour
     started, before = time.perf_counter(), separator.count
     try:
         separate_stream(frames, separator, writer, target / STATE, Output.of(arguments))
@@ -196,9 +195,10 @@ def _remove_if_empty(path: Path) -> None:
 def separate_stream(
     frames: Iterable[Any], separator: Separator, writer: Writer, state: Path, output: Output
 ) -> None:
-    """Separate and write every frame; every 10 seconds say how it goes, and save the state as the constants say."""
-    said = saved = time.perf_counter()
-    wait = SAVE_FIRST
+    """Separate and write every frame; every 10 seconds say how it goes, and save the state after the first
+    frame and then as the constants say."""
+    said = time.perf_counter()
+    saved, wait = float("-inf"), 0.5 * SAVE_FIRST  # the first frame saves
     for frame in frames:
         background, mask = separator.update(frame)
         writer.write(background, mask)

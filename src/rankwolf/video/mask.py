@@ -205,7 +205,7 @@ class MaskModel:
         return self.separate(look)[0]
 
     def separate(self, look: Look) -> tuple[Array, Array]:
-        """(what moves in a frame, its background: L, and the scene where the mask hides what stands still)."""
+        """(what moves in a frame, its background: L, and the scene behind large objects)."""
         suspicious = self.samples.strangers(look.sample())
         if self.still is None:
             return self.rule.tidy(suspicious, look.seen), look.low_rank
@@ -218,10 +218,19 @@ class MaskModel:
         side = self.rule.side(*suspicious.shape)
         objects = self.still.objects(majority(unusual, look.seen, side), look.frame)
         mask = self.rule.tidy(suspicious | objects, look.seen)
-        if not mask.any():
+        if not objects.any():
             return mask, look.low_rank
         scene = self.still.scene.astype(np.float32)
-        return mask, np.where((mask & self.still.stands)[..., None], scene, look.low_rank)
+        return mask, np.where((mask & objects)[..., None], scene, look.low_rank)
+
+    def without_objects(self, background: Array) -> Array:
+        """A picture of the background (height, width, channels), uint8, with the scene where it shows an object."""
+        if self.still is None:
+            return background
+        picture = background.astype(np.float32)
+        unusual = (self.still.evidence(picture) < 0.0) & self.still.stands & ~self.still.shaded(picture)
+        objects = self.still.objects(majority(unusual, None, self.rule.side(*unusual.shape)), picture)
+        return np.where(objects[..., None], self.still.scene, background)
 
     def levels(self, shape: tuple[int, int]) -> Array:
         """About how far from L each pixel may be and still be background, in gray levels, as an array of this shape."""

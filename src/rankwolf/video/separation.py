@@ -369,11 +369,11 @@ def _save_background(
 
 
 def background_image(fit: Decomposition, picture: Picture, masker: MaskModel | Threshold) -> Array:
-    """One picture of the background: the median of L over time, and the scene of the mask where that stands still."""
+    """One picture of the background: the median of L over time, without objects that L has taken in."""
     found = median_background(fit.low_rank, picture)
-    if isinstance(masker, MaskModel) and masker.still is not None:
-        where = masker.still.stands
-        found[where] = masker.still.scene.reshape(found.shape)[where]
+    if isinstance(masker, MaskModel):
+        shape = (picture.height, picture.width, picture.channels)
+        found = masker.without_objects(found.reshape(shape)).reshape(found.shape)
         if picture.region is not None:
             found[~picture.region] = 0
     return found
