@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwolf.api.decompose import decompose
+from rankwolf.api.decompose import decompose_quietly
 from rankwolf.files.address import Address
 from rankwolf.files.npz import opened_archive, write_schema
 from rankwolf.files.schema import LIVE, is_count, is_size
@@ -170,7 +170,9 @@ class Separator:
         frames = np.stack(self._collected)
         self._collected = None
         noise = temporal_noise(frames)
-        fit = decompose(frames, lambdas=weights_for(noise, (frames.shape[0], frames.shape[1])), rng=self.seed)
+        fit = decompose_quietly(
+            frames, lambdas=weights_for(noise, (frames.shape[0], frames.shape[1])), rng=self.seed
+        )
         assert fit.lambdas is not None
         right = np.ascontiguousarray(fit.low_rank.factors()[1], np.float32)
         if right.shape[1] == 0:  # a black picture: L = 0
