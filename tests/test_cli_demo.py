@@ -49,8 +49,8 @@ def test_demo_prints_the_table_and_the_distance_and_says_where_the_results_are(d
     assert "Open out/demo.png" in out
     assert "Open out/report.html" in out and "F-measure" in out
     assert sorted(path.name for path in folder.iterdir()) == [
-        "background.mp4", "background.png", "demo.png", "foreground.mp4", "mask.mp4", "mask.npz", "report.html",
-        "result.npz", "scene.mkv", "summary.json",
+        "background.mp4", "background.png", "demo.png", "foreground.mp4", "mask.mp4", "mask.npz", "objects.csv",
+        "report.html", "result.npz", "scene.mkv", "summary.json",
     ]  # fmt: skip
     assert [path.name for path in folder.parent.iterdir()] == ["out"]
 

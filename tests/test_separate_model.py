@@ -26,7 +26,14 @@ def test_a_model_separates_frames_it_has_not_seen(tmp_path):
     assert np.sqrt(np.mean((background - video.background[160:]) ** 2)) < 1.5
     score = sum(map(score_frame, pictures(target / "mask.mkv") > 127, video.masks[160:]), start=Score())
     assert score.f_measure > 0.9
-    assert names(target) == {"background.mkv", "foreground.mkv", "mask.mkv", "summary.json", "report.html"}
+    assert names(target) == {
+        "background.mkv",
+        "foreground.mkv",
+        "mask.mkv",
+        "objects.csv",
+        "summary.json",
+        "report.html",
+    }
 
 
 def test_a_model_gives_old_frames_their_old_background(video, separated, tmp_path):

@@ -1,16 +1,17 @@
-"""The mask of ``rankwolf separate`` on four CDnet videos, beside OpenCV's: ``python -m benchmarks cdnet``.
+"""The mask of ``rankwolf separate`` on fifteen videos, beside OpenCV's: ``python -m benchmarks cdnet``.
 
-Highway (cars), office (a man who stands still), canoe (waves) and fountain01 (spray). Everybody is scored by
+Four of CDnet (cars, waves, a man who stands still, spray), five of SBI and six of UCSD. Everybody is scored by
 :mod:`rankwolf.video.scoring` on every frame that CDnet counts. Rankwolf runs as a user would run it, with no option at
 all. MOG2, KNN, GSOC and CNT get all frames, and the better of two settings by the truth: their defaults, and those with
 a median filter of 5 × 5.
 
 ``--rivals`` runs those four alone. ``--stages`` leaves out one stage after the other. ``--leave-one-out`` tries
-neighbours of every constant that was chosen on data, takes the best on three videos, and scores it on the fourth, one
-constant at a time and then all at once: the honest number. ``--cost`` takes the time of a frame and of the model.
+neighbours of every constant that was chosen on data, takes the best on the other videos, and scores it on one, one
+constant at a time and then all at once: the honest number. ``--cost`` takes the time of a frame and of the model,
+``--race`` that of all beside OpenCV's. ``--masks`` scores the masks at defaults alone.
 ``--constants`` are some of those. ``--every N`` scores every N-th frame, which is quicker and nearly the same.
-``--videos`` takes some of the four. With ``--keep FOLDER`` the L of a video and its scores are kept there and not made
-again, so that a long measurement can be made in pieces.
+``--videos`` takes some of the fifteen. With ``--keep FOLDER`` the L of a video and its scores are kept there and not
+made again, so that a long measurement can be made in pieces.
 """
 
 from __future__ import annotations
@@ -43,11 +44,14 @@ from rankwolf.video.scoring import Score, Truth, score_folder, score_frame
 from rankwolf.video.still import StillRule
 from rankwolf.video.tidy import majority
 
-VIDEOS = ("highway", "office", "canoe", "fountain01")
+CDNET = ("highway", "canoe", "office", "fountain01")
+SBI = ("highway1", "hall", "board", "cavignal", "foliage")
+UCSD = tuple(f"ucsd_{name}" for name in ("birds", "freeway", "ocean", "peds", "surfers", "zodiac"))
+VIDEOS = (*CDNET, *SBI, *UCSD)
 Masks = Iterator[tuple[int, Array]]
 
 
-def frames_of(name: str, color: bool = True) -> Array:
+def frames_of(name: str, color: bool | None = None) -> Array:
     path = folder() / name / "input"
     if not path.is_dir():
         raise MissingDataError(f"{name}: {path} is not there. Set RANKWOLF_DATA to the folder that holds it.")
@@ -112,16 +116,14 @@ def stages() -> dict[str, MaskRule | None]:
         "one threshold instead of the model": None,
         "no cleaning of the samples": replace(plain, consensus=replace(consensus, cleaning=0)),
         "one round of cleaning": replace(plain, consensus=replace(consensus, cleaning=1)),
-        "few visits are enough everywhere": replace(
-            plain, consensus=replace(consensus, some_visits=3, many_visits=3)
-        ),
-        "branches need many visits": replace(plain, consensus=replace(consensus, restless=(2.0, 3.0))),
+        "one visit is enough": replace(plain, consensus=replace(consensus, visits=1)),
         "no samples of neighbours": replace(plain, consensus=replace(consensus, borrowed=0)),
         "three matches whatever the noise": replace(plain, consensus=replace(consensus, sensitivity=99.0)),
         "what stays is background": replace(plain, still=None),
         "one round of learning": replace(plain, still=replace(still, rounds=1)),
         "moving samples count as still ones": replace(plain, still=replace(still, still=1e6)),
-        "small pieces of L are objects": replace(plain, still=replace(still, least_part=0.0)),
+        "small pieces are objects": replace(plain, still=replace(still, least_part=0.0)),
+        "shadows are objects": replace(plain, still=replace(still, alike=0.0)),
         "no vote": replace(plain, vote=1),
         "holes kept": replace(plain, fill_holes=False),
         "specks kept": replace(plain, least_area=0.0),
@@ -152,13 +154,11 @@ NEIGHBOURS: dict[str, dict[str, tuple[Any, ...]]] = {
     "consensus": {
         "samples": (40, 90), "borrowed": (1, 4), "reach": (1.0, 3.0), "radius": (14.0, 23.0), "matches": (2, 5),
         "sensitivity": (1.25, 1.75), "cleaning": (1, 3), "near": (9.0, 15.0), "near_in_sigmas": (2.0, 3.5),
-        "few_visits": (2, 5), "some_visits": (4, 8), "many_visits": (8, 18), "flicker": ((0.15, 0.25), (0.3, 0.45)),
-        "restless": ((0.02, 0.08), (0.1, 0.3)), "quiet": (0.1, 0.4), "patience": (0, 2), "smooth": (5.0, 15.0),
-        "margin": (3, 9), "least_samples": (3, 12),
+        "visits": (4, 9), "patience": (0, 2), "margin": (3, 9), "least_samples": (3, 12),
     },
     "still": {
         "samples": (30, 60), "width": (1.0, 2.0), "least_width": (4.0, 7.0), "still": (3.0, 6.0), "share": (0.05, 0.2),
-        "rare": (0.15, 0.3), "apart": (0.03, 0.1), "margin": (3, 9), "least_part": (0.006, 0.015), "sure": (0.0, 0.5),
+        "rare": (0.15, 0.3), "apart": (0.03, 0.1), "margin": (3, 9), "least_part": (0.01, 0.02), "alike": (0.1, 0.4),
         "rounds": (2, 4), "faint": (0.01, 0.05),
     },
     "mask": {"vote_side": (5.0, 9.0), "least_area": (0.0005, 0.002)},
@@ -255,6 +255,17 @@ def subtractors() -> dict[str, Callable[[], Any]]:
     }
 
 
+def masks(desk: Desk) -> None:
+    """The masks at defaults, without writing them to a file."""
+
+    def measure(name: str) -> dict[str, float]:
+        judge = Judge(name, desk.every)
+        score = judge.score(desk.solved(name).masks(MaskRule(), judge.numbers))
+        return {"F-measure": score.f_measure, "precision": score.precision, "recall": score.recall}
+
+    desk.show(desk.scores("masks", measure))
+
+
 def rivals(desk: Desk) -> None:
     """Each the better of two by the truth: its defaults, and those with a median filter of 5 × 5."""
     makers = subtractors()
@@ -333,6 +344,28 @@ def leave_one_out(desk: Desk) -> None:
     row("all at once", [at_once[name]["all"] for name in desk.videos])
 
 
+def race(desk: Desk) -> None:
+    """Processor milliseconds a frame of decoded frames: solving, learning and masks beside OpenCV's."""
+    for name in desk.videos:
+        video = frames_of(name)
+        spent = {}
+        started = time.process_time()
+        solved = Solved(video)
+        spent["solve"] = time.process_time() - started
+        started = time.process_time()
+        for _ in solved.masks(MaskRule(), list(range(len(video)))):
+            pass
+        spent["mask"] = time.process_time() - started
+        for rival, make in subtractors().items():
+            model = make()
+            started = time.process_time()
+            for frame in video:
+                model.apply(frame)
+            spent[rival] = time.process_time() - started
+        said = ", ".join(f"{what} {1000.0 * seconds / len(video):.2f}" for what, seconds in spent.items())
+        print(f"{name}, {video.shape[2]} × {video.shape[1]}, ms a frame: {said}", flush=True)
+
+
 def cost(desk: Desk) -> None:
     """Seconds of the model and milliseconds of a frame, of one thread's processor time."""
     for name in desk.videos:
@@ -359,7 +392,8 @@ def main() -> None:
     parser.add_argument("--videos", nargs="+", choices=VIDEOS, default=list(VIDEOS))
     parser.add_argument("--keep", type=Path, metavar="FOLDER")
     which: dict[str, Callable[[Desk], None]] = {
-        "rivals": rivals, "stages": show_stages, "leave-one-out": leave_one_out, "cost": cost,
+        "rivals": rivals, "stages": show_stages, "leave-one-out": leave_one_out, "cost": cost, "race": race,
+        "masks": masks,
     }  # fmt: skip
     for option in which:
         parser.add_argument(f"--{option}", action="append_const", const=option, dest="what")
@@ -368,7 +402,7 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     desk = Desk(arguments.videos, arguments.every, arguments.keep, arguments.constants)
-    if arguments.what != ["cost"]:
+    if arguments.what not in (["cost"], ["race"]):
         print(
             f"| what | {' | '.join(desk.videos)} | mean | note\n|---|"
             + "---|" * (len(desk.videos) + 1)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:  # for type checkers and editors; a test compares these with t
     from rankwolf.ground.complaints import RankwolfWarning
     from rankwolf.ground.low_rank import LowRank
     from rankwolf.result import Decomposition, Record, SparsePart, Status, load
+    from rankwolf.video.live import Separator
+    from rankwolf.video.separated import separate
 
 __version__ = "1.0.0rc1"
 
@@ -32,6 +34,7 @@ _HOMES = {
     "PathPoint": "rankwolf.api.path",
     "Record": "rankwolf.result",
     "RobustPCA": "rankwolf.factors.robust_pca",
+    "Separator": "rankwolf.video.live",
     "SparsePart": "rankwolf.result",
     "Status": "rankwolf.result",
     "callbacks": "rankwolf",
@@ -41,6 +44,7 @@ _HOMES = {
     "path": "rankwolf.api.path",
     "recover": "rankwolf.api.recover",
     "select_delta": "rankwolf.api.select",
+    "separate": "rankwolf.video.separated",
     "sensing": "rankwolf",
     "solvers": "rankwolf",
     "video": "rankwolf",
@@ -60,6 +64,7 @@ __all__ = [
     "RankwolfWarning",
     "Record",
     "RobustPCA",
+    "Separator",
     "SparsePart",
     "Status",
     "__version__",
@@ -71,6 +76,7 @@ __all__ = [
     "recover",
     "select_delta",
     "sensing",
+    "separate",
     "solvers",
     "video",
 ]

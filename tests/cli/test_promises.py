@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from rankwolf.cli import main
+from rankwolf.video import Separator
 
 
 def run(*words):
@@ -75,6 +76,7 @@ sys.exit(main(["separate", "-", "--live", "--raw", "32x24", "--warm-up", "20", "
 def test_a_live_run_saves_its_first_state_early(tmp_path):
     """Before: after 600 s; a kill in the first ten minutes lost all."""
     from rankwolf.cli import live
+    from rankwolf.video import Separator
 
     assert live.SAVE_FIRST <= 10.0
     process = subprocess.Popen([sys.executable, "-c", LIVE], cwd=tmp_path, stdin=subprocess.PIPE)
@@ -83,15 +85,24 @@ def test_a_live_run_saves_its_first_state_early(tmp_path):
         process.stdin.write(frames.tobytes())
         process.stdin.flush()
         deadline = time.monotonic() + 120.0
-        while not (tmp_path / "out" / "state.npz").exists() and time.monotonic() < deadline:
+        state = tmp_path / "out" / "state.npz"
+        while not (state.exists() and Separator.load(state).count) and time.monotonic() < deadline:
             time.sleep(0.05)
     finally:
         process.kill()
         process.wait()
         process.stdin.close()
-    from rankwolf.video import Separator
+    assert Separator.load(state).count > 0
 
-    assert Separator.load(tmp_path / "out" / "state.npz").count > 0
+
+def test_a_live_run_ends_where_it_is_told_and_refuses_to_end_before_it_began(tmp_path, capsys):
+    np.save(tmp_path / "a.npy", np.random.default_rng(0).integers(90, 110, (30, 24, 32), np.uint8))
+    words = ("separate", tmp_path / "a.npy", "--live", "--warm-up", "20", "-o", tmp_path / "out", "-q")
+    assert run(*words, "--end", "0") == 2
+    assert "--end must be after the first frame" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert run(*words, "--end", "22") == 0
+    assert Separator.load(tmp_path / "out" / "state.npz").count == 22
 
 
 def test_a_live_run_on_a_full_disk_leaves_no_empty_files(tmp_path, no_file_beyond, capsys):

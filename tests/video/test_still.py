@@ -54,18 +54,30 @@ def test_threads_change_nothing():
     )
 
 
-@pytest.mark.parametrize(("lamp", "found"), [(True, False), (False, True)])
-def test_an_object_in_l_is_found_and_light_is_not(lamp, found):
-    """L shows what the frame shows, so that the residual is empty."""
+@pytest.mark.parametrize(("factor", "found"), [(1.25, False), (None, True)])
+def test_a_large_piece_is_an_object_and_light_is_not(factor, found):
     frames, _, scene = rendered(4)
     still = learn(frames)
     now = scene.copy()
     rng = np.random.default_rng(0)
-    now[12:36, 16:48] = 1.25 * scene[12:36, 16:48] if lamp else rng.uniform(0, 255, (24, 32, 3))
+    inside = scene[12:36, 16:48]
+    now[12:36, 16:48] = rng.uniform(0, 255, inside.shape) if factor is None else factor * inside
     unusual = still.evidence(now.astype(np.float32)) < 0.0
     assert unusual[14:34, 18:46].mean() > 0.9
-    absorbed = still.absorbed(now.astype(np.float32), now.astype(np.float32), unusual, 5)
-    assert (absorbed[14:34, 18:46].mean() > 0.9) == found
+    objects = still.objects(unusual, now.astype(np.float32))
+    assert (objects[14:34, 18:46].mean() > 0.9) == found
+
+
+def test_a_shadow_is_the_scene_times_a_factor_and_a_dark_object_is_not():
+    frames, _, scene = rendered(4)
+    still = learn(frames)
+    now = scene.astype(np.float32)
+    now[12:36, 16:32] *= 0.5
+    now[12:36, 32:48] = (10.0, 20.0, 90.0)
+    shaded = still.shaded(now)
+    assert shaded[14:34, 18:30].mean() > 0.95
+    assert shaded[14:34, 34:46].mean() < 0.2
+    assert not still.shaded(now[..., :1]).any(), "in gray any plain surface is another one in a shadow"
 
 
 def test_the_background_shows_no_object_of_the_mask(tmp_path):

@@ -6,7 +6,7 @@ import argparse
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ SAY_EVERY = 10.0
 SAVE_FIRST, SAVE_EVERY = 10.0, 600.0
 # Options of a separation without --live, which have no meaning with it.
 FOREIGN = (
-    "start end every mask sample strict max_memory delta lambdas model method tol checkpoint checkpoint_every "
+    "start every mask sample strict max_memory delta lambdas model method tol checkpoint checkpoint_every "
     "resume max_seconds threads format foreground audio no_report threshold"
 ).split()
 
@@ -91,6 +91,7 @@ def run_live(arguments: argparse.Namespace, rule: MaskRule) -> int:
 
     In both cases the videos and the state are whole; after a signal there is no summary.
     """
+    from rankwolf.video.reading import Moment
     from rankwolf.video.stream import STDIN, RawShape, Stream
 
     target: Path = arguments.output
@@ -107,15 +108,19 @@ def run_live(arguments: argparse.Namespace, rule: MaskRule) -> int:
         if arguments.input == STDIN and raw is None:
             said += " An mp4 with its index at the end cannot be read from a pipe: give its name, or send mkv or ts."
         raise ValueError(said)
+    frames: Iterable[Any] = chain([first], opened.frames)
+    if arguments.end is not None:
+        end = Moment.parse(arguments.end).frame(opened.rate)
+        if end < 1:
+            raise bad_option("--end", "after the first frame", arguments.end)
+        frames = islice(frames, end)
     target.mkdir(exist_ok=True)
     if arguments.force:  # only now, so that a stream without a first frame replaces nothing
         remove_stale(target)
     writer = Writer(target, opened)
     started, before = time.perf_counter(), separator.count
     try:
-        separate_stream(
-            chain([first], opened.frames), separator, writer, target / STATE, Output.of(arguments)
-        )
+        separate_stream(frames, separator, writer, target / STATE, Output.of(arguments))
     finally:
         with ExitStack() as stack:  # the state is saved also where the videos cannot be finished
             stack.callback(separator.save, target / STATE)
@@ -190,9 +195,10 @@ def _remove_if_empty(path: Path) -> None:
 def separate_stream(
     frames: Iterable[Any], separator: Separator, writer: Writer, state: Path, output: Output
 ) -> None:
-    """Separate and write every frame; every 10 seconds say how it goes, and save the state as the constants say."""
-    said = saved = time.perf_counter()
-    wait = SAVE_FIRST
+    """Separate and write every frame; every 10 seconds say how it goes, and save the state after the first
+    frame and then as the constants say."""
+    said = time.perf_counter()
+    saved, wait = float("-inf"), 0.5 * SAVE_FIRST  # the first frame saves
     for frame in frames:
         background, mask = separator.update(frame)
         writer.write(background, mask)

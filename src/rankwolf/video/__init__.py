@@ -13,8 +13,10 @@ One file per noun:
   frames by a saved result), ``live`` (a model that keeps learning);
 - the mask: ``mask`` (all of it), ``consensus`` (samples of each pixel's background), ``still`` (where it stands still),
   ``light`` (a change that is only another light), ``tidy`` (from pixels to objects), ``scoring`` (against known truth);
-- pictures out: ``drawing`` (a separated frame as pictures), ``picture_writers`` (videos and image files);
-- the whole: ``separation`` (all steps in order), ``outcome`` (its results as a dictionary), ``side_by_side`` (threads).
+- pictures out: ``drawing`` (a separated frame as pictures), ``picture_writers`` (videos and image files), ``tracks``
+  (objects and their numbers);
+- the whole: ``separation`` (all steps in order), ``separated`` (the same from Python), ``outcome`` (its results
+  as a dictionary), ``side_by_side`` (threads).
 """
 
 from __future__ import annotations

@@ -7,12 +7,8 @@ within a radius is strange. In strong sensor noise a few samples are always near
 
 **Cleaning.** The samples contain objects as well, and an object must not make itself background. A sample is taken for
 an object's if it lies far from the median of the pixel's samples, and if residuals like it came in too few *separate
-visits*: an object that stands still for a hundred frames comes once, a wave comes again and again. How many visits are
-enough depends on whether the pixel *flickers*. Where an unusual residual is gone in the next frame, the background
-itself moves, and few visits are enough; where it stays for a while, things pass by, and many are needed. Branches in
-the wind are slower than that, but they are *restless*: even in the quietest quarter of the frames something nearby is
-unusual, while a road is empty then. There a middle number is enough. The samples of one frame that look like objects
-are then tidied like a mask, so that only coherent pieces are dropped.
+visits*: an object that stands still for a hundred frames comes once, a wave comes again and again. The samples of one
+frame that look like objects are then tidied like a mask, so that only coherent pieces are dropped.
 
 Cost: n samples take 2·n·channels bytes a pixel. A pixel of the background takes about as many comparisons as matches
 are needed, a pixel of an object up to 3·n.
@@ -30,9 +26,9 @@ import scipy.special
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.normal import MEDIAN_OF_NORMAL
 from rankwolf.ground.once import computed_once
-from rankwolf.kernels.pictures import COUNTS, NO_SAMPLE, add_known, mark_strangers, mark_unsupported, select
+from rankwolf.kernels.pictures import COUNTS, NO_SAMPLE, add_known, mark_strangers, mark_unsupported
 from rankwolf.video.side_by_side import for_bands, for_each
-from rankwolf.video.tidy import counts_in_squares, dilate, growth, odd_side, tidy
+from rankwolf.video.tidy import dilate, growth, tidy
 
 # From the number of a sample to the residual of its frame.
 ResidualOf = Callable[[int], Array]
@@ -42,8 +38,8 @@ ResidualOf = Callable[[int], Array]
 class ConsensusRule:
     """How samples are taken, cleaned and compared. Distances are Euclidean over three channels, in gray levels.
 
-    With c channels they are multiplied by √(c/3): a change of the light moves all channels alike. ``reach`` and
-    ``smooth`` are in pixels of a picture of 320 × 240, and grow with the square root of its area; ``margin`` does not.
+    With c channels they are multiplied by √(c/3): a change of the light moves all channels alike. ``reach`` is in
+    pixels of a picture of 320 × 240, and grows with the square root of its area; ``margin`` does not.
     """
 
     samples: int = 60
@@ -65,22 +61,10 @@ class ConsensusRule:
     """The radius within which residuals are alike in cleaning; a sample that is so near the median is always kept."""
     near_in_sigmas: float = 2.5
     """``near`` is at least this many standard deviations of all residuals (of one channel, times √3)."""
-    few_visits: int = 3
-    some_visits: int = 5
-    many_visits: int = 12
-    """How many separate visits are enough where the background flickers, where it is restless, and elsewhere; each
-    round after the first asks for one more where it flickers."""
-    flicker: tuple[float, float] = (0.2, 0.35)
-    """As the flicker grows from the first to the second number, the visits that are needed fall from many to few."""
-    restless: tuple[float, float] = (0.05, 0.15)
-    """As the restlessness grows from the first to the second number, they fall from many to some. Restlessness is the
-    share of unusual pixels nearby in quiet moments, when nothing passes by."""
-    quiet: float = 0.25
-    """Quiet moments: this quantile over time of the share of unusual pixels nearby."""
+    visits: int = 6
+    """How many separate visits make a residual part of the background."""
     patience: int = 1
     """A visit is not ended by up to this many samples in a row that are not alike."""
-    smooth: float = 9.0
-    """The side of the square over which flicker and restlessness are measured; at least 5 pixels."""
     margin: int = 5
     """The side of the square by which objects are widened before their samples are dropped."""
     least_samples: int = 6
@@ -110,7 +94,6 @@ class Samples:
         rule: ConsensusRule,
         count: int,
         look: ResidualOf,
-        look_after: ResidualOf,
         noise: float,
         vote: int,
         least_area: float,
@@ -118,9 +101,8 @@ class Samples:
     ) -> Samples:
         """Samples from ``count`` frames; ``look(n)`` gives the residual of the n-th, int16, (height, width, channels).
 
-        ``look_after(n)`` gives that of a frame beside it in the video, usually the next one. Both have NO_SAMPLE
-        added where a pixel does not count. ``noise`` is σ of the camera; ``vote`` and ``least_area`` are those of the
-        mask.
+        It has NO_SAMPLE added where a pixel does not count. ``noise`` is σ of the camera; ``vote`` and ``least_area``
+        are those of the mask.
         """
         first = look(0)
         height, width, channels = first.shape
@@ -134,7 +116,7 @@ class Samples:
         rng = np.random.default_rng(0)
         offsets = rng.integers(-reach, reach + 1, (rule.borrowed, count, 2))
         if rule.cleaning:
-            _clean(rule, values, offsets, look_after, vote, least_area, n_threads)
+            _clean(rule, values, offsets, vote, least_area, n_threads)
         least = _matches_needed(rule, values, noise)
         # Samples in random order, so that the first few that are compared come from all over the video. Pixels of one
         # sample side by side, because neighbouring pixels are compared one after the other.
@@ -209,7 +191,6 @@ def _clean(
     rule: ConsensusRule,
     values: Array,
     offsets: Array,
-    look_after: ResidualOf,
     vote: int,
     least_area: float,
     n_threads: int,
@@ -220,17 +201,12 @@ def _clean(
     near = max(rule.near, rule.near_in_sigmas * sigma * 3.0**0.5)
     square = rule.square(near, channels)
     usual = _medians(values, n_threads)
-    flicker, restless = _restlessness(rule, values, usual, look_after, square, n_threads)
-    flickers = np.interp(flicker, rule.flicker, (0.0, 1.0))
-    sways = np.interp(restless, rule.restless, (0.0, 1.0))
+    needed = np.full((height, width), rule.visits, np.int32)
     strange = np.empty((count, height, width), np.bool_)
     margin = int(np.abs(offsets).max(initial=0))
-    for number in range(rule.cleaning):
-        few, some = (rule.many_visits - visits for visits in (rule.few_visits + number, rule.some_visits))
-        visits = rule.many_visits - np.maximum(flickers * few, sways * some)
-        needed = np.rint(visits).astype(np.int32)
+    for _ in range(rule.cleaning):
 
-        def mark(rows: slice, usual: Array = usual, needed: Array = needed) -> None:
+        def mark(rows: slice, usual: Array = usual) -> None:
             low, high = max(rows.start - margin, 0), min(rows.stop + margin, height)
             part = np.empty((count, high - low, width), np.bool_)
             mark_unsupported(
@@ -283,52 +259,3 @@ def _medians(values: Array, n_threads: int) -> Array:
     for_bands(values.shape[0], find, n_threads)
     medians[medians > COUNTS] = 0
     return medians
-
-
-def _restlessness(
-    rule: ConsensusRule, values: Array, usual: Array, look_after: ResidualOf, square: int, n_threads: int
-) -> tuple[Array, Array]:
-    """(flicker, restlessness) of the background, each (height, width), measured over a square around each pixel.
-
-    A residual is unusual if it is far from the median ``usual``. Flicker: P(usual in the next frame | unusual in this
-    one) / P(usual). It is 1 if frames do not depend on each other, and 0 if what is unusual stays, or where next to
-    nothing was unusual. Restlessness: the share of unusual pixels in quiet moments, a quantile over time. It is 0 where
-    things pass by, however many, as long as there are pauses.
-    """
-    height, width, count, _ = values.shape
-    side = max(5, odd_side(rule.smooth, (height, width)))
-    sums = np.zeros((n_threads, 3, height, width), np.float32)
-    shares = np.empty((count, height, width), np.uint8)
-
-    def add_up(part: int) -> None:
-        for n in range(part, count, n_threads):
-            here, after = values[:, :, n], look_after(n)
-            counted = here[..., 0] <= COUNTS
-            odd = counted & _far(here, usual, square)
-            shares[n] = counts_in_squares(odd, side) * 255 // (side * side)
-            both = counted & (after[..., 0] <= COUNTS)
-            odd &= both
-            for total, found in zip(sums[part], (both, odd, odd & ~_far(after, usual, square)), strict=True):
-                total += found
-
-    for_each(n_threads, add_up, n_threads)
-    seen, unusual, gone = sums.sum(axis=0)
-    seen, unusual, gone = (
-        scipy.ndimage.uniform_filter(x, side, mode="nearest") for x in (seen, unusual, gone)
-    )
-    flicker = gone / np.maximum(unusual, 1e-6) / np.maximum(1.0 - unusual / np.maximum(seen, 1e-6), 0.02)
-    flicker[unusual * side * side < 20.0] = 0.0
-    quiet = np.empty((height, width), np.int16)
-
-    def find_quiet(rows: slice) -> None:
-        band = shares[:, rows].reshape(count, -1).astype(np.int16)
-        select(band, int(rule.quiet * count), quiet[rows].reshape(-1))
-
-    for_bands(height, find_quiet, n_threads)
-    return flicker, quiet / 255.0
-
-
-def _far(one: Array, two: Array, square: int) -> Array:
-    difference = one.astype(np.int32) - two
-    result: Array = np.einsum("hwc,hwc->hw", difference, difference) > square
-    return result

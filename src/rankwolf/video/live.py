@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwolf.api.decompose import decompose
+from rankwolf.api.decompose import decompose_quietly
 from rankwolf.files.address import Address
 from rankwolf.files.npz import opened_archive, write_schema
 from rankwolf.files.schema import LIVE, is_count, is_size
@@ -107,6 +107,7 @@ class Separator:
     _collected: list[Array] | None = field(default_factory=list)
     _learned: _Learned | None = None
     _changed: int = 0
+    _background: Array | None = None
 
     @property
     def ready(self) -> bool:
@@ -129,7 +130,17 @@ class Separator:
         look = Look.at(picture, row, None, low_rank)
         mask, background = learned.masker.separate(look)
         self._follow(learned, look, mask)
-        return to_gray_levels(background).reshape(picture.shape), mask
+        self._background = to_gray_levels(background).reshape(picture.shape)
+        return self._background.copy(), mask
+
+    def apply(self, frame: Array) -> Array:
+        """The mask of the next frame as OpenCV's subtractors give it: uint8, 255 where something moves."""
+        return self.update(frame)[1].astype(np.uint8) * np.uint8(255)
+
+    @property
+    def background_image(self) -> Array | None:
+        """The background as it is now, without objects, in the shape of a frame; None while nothing is learned."""
+        return None if self._background is None else self._background.copy()
 
     def _check(self, frame: Array) -> Picture:
         good = isinstance(frame, np.ndarray) and frame.dtype == np.uint8
@@ -159,7 +170,9 @@ class Separator:
         frames = np.stack(self._collected)
         self._collected = None
         noise = temporal_noise(frames)
-        fit = decompose(frames, lambdas=weights_for(noise, (frames.shape[0], frames.shape[1])), rng=self.seed)
+        fit = decompose_quietly(
+            frames, lambdas=weights_for(noise, (frames.shape[0], frames.shape[1])), rng=self.seed
+        )
         assert fit.lambdas is not None
         right = np.ascontiguousarray(fit.low_rank.factors()[1], np.float32)
         if right.shape[1] == 0:  # a black picture: L = 0

@@ -5,7 +5,7 @@ In order, for one frame:
 1. A pixel is suspicious where its residual is unlike the samples of its background (:mod:`rankwolf.video.consensus`).
    That is right where the background moves, and blind where L has taken in an object that stayed.
 2. Where the background stands still, the frames themselves tell (:mod:`rankwolf.video.still`): what is usual there is
-   no object, and where L shows something unusual, in one piece, L has taken in an object.
+   no object, nor is the scene in a shadow; what is unusual, in one large piece, is an object whatever L shows there.
 3. Neighbours vote, holes are filled, specks are dropped (:mod:`rankwolf.video.tidy`).
 
 With a ``threshold``, and for photographs, which have no order in time, one comparison replaces steps 1 and 2: a pixel
@@ -179,15 +179,10 @@ class MaskModel:
         consensus = replace(rule.consensus, samples=min(number, least))
         chosen = [int((n + 0.5) * count / consensus.samples) for n in range(consensus.samples)]
 
-        def after(n: int) -> Array:
-            following = chosen[n] + 1
-            return look(following if following < count else count - 2).sample()
-
         samples = Samples.learn(
             consensus,
             consensus.samples,
             lambda n: look(chosen[n]).sample(),
-            after,
             noise,
             rule.side(height, width),
             rule.least_area,
@@ -210,23 +205,32 @@ class MaskModel:
         return self.separate(look)[0]
 
     def separate(self, look: Look) -> tuple[Array, Array]:
-        """(what moves in a frame, its background: L without the objects that it has taken in)."""
+        """(what moves in a frame, its background: L, and the scene behind large objects)."""
         suspicious = self.samples.strangers(look.sample())
         if self.still is None:
             return self.rule.tidy(suspicious, look.seen), look.low_rank
         unusual = self.still.evidence(look.frame) < 0.0
+        unusual &= ~self.still.shaded(look.frame)
         suspicious &= unusual | ~self.still.stands
-        unusual &= self.still.stands & ~self.still.shadows(look.frame)
+        unusual &= self.still.stands
         if look.seen is not None:
             unusual &= look.seen
         side = self.rule.side(*suspicious.shape)
-        whole = majority(unusual, look.seen, side)
-        absorbed = self.still.absorbed(look.frame, look.low_rank, whole, side)
-        mask = self.rule.tidy(suspicious | absorbed, look.seen)
-        if not absorbed.any():
+        objects = self.still.objects(majority(unusual, look.seen, side), look.frame)
+        mask = self.rule.tidy(suspicious | objects, look.seen)
+        if not objects.any():
             return mask, look.low_rank
         scene = self.still.scene.astype(np.float32)
-        return mask, np.where((mask & absorbed)[..., None], scene, look.low_rank)
+        return mask, np.where((mask & objects)[..., None], scene, look.low_rank)
+
+    def without_objects(self, background: Array) -> Array:
+        """A picture of the background (height, width, channels), uint8, with the scene where it shows an object."""
+        if self.still is None:
+            return background
+        picture = background.astype(np.float32)
+        unusual = (self.still.evidence(picture) < 0.0) & self.still.stands & ~self.still.shaded(picture)
+        objects = self.still.objects(majority(unusual, None, self.rule.side(*unusual.shape)), picture)
+        return np.where(objects[..., None], self.still.scene, background)
 
     def levels(self, shape: tuple[int, int]) -> Array:
         """About how far from L each pixel may be and still be background, in gray levels, as an array of this shape."""

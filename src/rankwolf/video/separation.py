@@ -47,6 +47,7 @@ from rankwolf.video.reading import Reader, Selection, open_frames
 from rankwolf.video.residual_noise import Residual
 from rankwolf.video.side_by_side import finish
 from rankwolf.video.store import FrameStore
+from rankwolf.video.tracks import Box, Tracker, write_objects
 
 if TYPE_CHECKING:
     from rankwolf.result.decomposition import Decomposition, Record
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
 NAMES = ("background", "foreground", "mask")
 STILL = "background.png"
+OBJECTS = "objects.csv"
 
 
 class Observer(Protocol):
@@ -67,6 +69,20 @@ class Observer(Protocol):
 
     def record(self, record: Record) -> object:
         """One iteration of the solver is done; False stops it."""
+
+
+class Silent:
+    """An observer that says nothing."""
+
+    def stage(self, name: str, total: int | None) -> None:
+        """Nobody is told."""
+
+    def advance(self, frames: int) -> None:
+        """Nobody is told."""
+
+    def record(self, record: Record) -> object:
+        """Nobody is told; the solver goes on."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -167,6 +183,8 @@ class Outcome:
     on_disk: bool = False
     frames: int | None = None
     """How many frames there are, once all of them are decoded."""
+    objects: list[Box] = field(default_factory=list)
+    """The objects of the masks, frame by frame."""
 
     @property
     def levels(self) -> Array | None:
@@ -198,7 +216,11 @@ def separate(job: Job, folder: Path, observer: Observer, visit: Any = None) -> O
     if job.audio:  # now, so that a file without sound is refused before the work
         Sound(job.source, reader.numbers, reader.rate).open().close()
 
+    tracker = Tracker()
+
     def look(pictures: Pictures) -> None:
+        number = reader.numbers.start + pictures.number * reader.numbers.step
+        outcome.objects += tracker.follow(number, pictures.mask)
         outcome.activity.append(pictures.activity)
         observer.advance(1)
         if visit is not None:
@@ -209,6 +231,7 @@ def separate(job: Job, folder: Path, observer: Observer, visit: Any = None) -> O
             _apply_model(model, outcome, folder, observer, look)
         else:
             _solve_all(outcome, folder, observer, look)
+    write_objects(folder / OBJECTS, outcome.objects)
     return outcome
 
 
@@ -241,10 +264,11 @@ def _solve_all(outcome: Outcome, folder: Path, observer: Observer, look: Any) ->
         outcome.residual_noise, outcome.contrast = residual.noise, residual.contrast
         # The fit is saved by another thread, while the mask is made.
         saver = stack.enter_context(ThreadPoolExecutor(1))
-        saving = [saver.submit(_save_background, fit, picture, folder)]
+        saving = [saver.submit(_save_fit, fit, picture, folder)]
         with outcome.clock("model"):
             observer.stage("model", None)
-            outcome.masker = masker = learn_masker(clip, fit, outcome)
+            outcome.masker = masker = learn_masker(clip, fit, job, residual)
+        saving.append(saver.submit(_save_background, fit, picture, masker, folder))
         if isinstance(masker, MaskModel):
             saving.append(saver.submit(masker.save, folder / MASK_MODEL))
         with outcome.clock("write"):
@@ -254,11 +278,10 @@ def _solve_all(outcome: Outcome, folder: Path, observer: Observer, look: Any) ->
             finish(saving)
 
 
-def learn_masker(clip: Clip, fit: Decomposition, outcome: Outcome) -> MaskModel | Threshold:
+def learn_masker(clip: Clip, fit: Decomposition, job: Job, residual: Residual) -> MaskModel | Threshold:
     """The maker of masks for this clip: a model of its residual; one level for photographs, or with a threshold."""
-    job = outcome.job
     if job.rule.threshold is not None or not clip.is_video:
-        return Threshold.choose(job.rule, outcome.residual_noise, outcome.contrast)
+        return Threshold.choose(job.rule, residual.noise, residual.contrast)
 
     def look(number: int) -> Look:
         rows = slice(number, number + 1)
@@ -325,15 +348,35 @@ def picture_names(names: list[str]) -> list[str]:
     return stems if len(set(stems)) == len(stems) else names
 
 
-def _save_background(fit: Decomposition, picture: Picture, folder: Path) -> None:
-    """Write the fit, the median background as an image, and the region if there is one."""
+def _save_fit(fit: Decomposition, picture: Picture, folder: Path) -> None:
+    """Write the fit, and the region if there is one."""
     needed("PIL")
     from PIL import Image
 
     fit.save(folder / RESULT, with_sparse=False)
-    Image.fromarray(median_background(fit.low_rank, picture)).save(folder / STILL)
     if picture.region is not None:
         Image.fromarray(picture.region.astype(np.uint8) * 255).save(folder / REGION)
+
+
+def _save_background(
+    fit: Decomposition, picture: Picture, masker: MaskModel | Threshold, folder: Path
+) -> None:
+    """Write :func:`background_image` as an image."""
+    needed("PIL")
+    from PIL import Image
+
+    Image.fromarray(background_image(fit, picture, masker)).save(folder / STILL)
+
+
+def background_image(fit: Decomposition, picture: Picture, masker: MaskModel | Threshold) -> Array:
+    """One picture of the background: the median of L over time, without objects that L has taken in."""
+    found = median_background(fit.low_rank, picture)
+    if isinstance(masker, MaskModel):
+        shape = (picture.height, picture.width, picture.channels)
+        found = masker.without_objects(found.reshape(shape)).reshape(found.shape)
+        if picture.region is not None:
+            found[~picture.region] = 0
+    return found
 
 
 def _picture(job: Job, reader: Reader) -> Picture:

@@ -57,15 +57,13 @@ class StillRule:
     """In learning, a sample is judged by those that are at least this share of the video away from it."""
     margin: int = 5
     """In learning, masks are widened by a square of this side, in pixels."""
-    least_part: float = 0.01
-    """An object that L has taken in covers at least this share of the picture. Spray, which L takes in too, covers
-    less."""
-    sure: float = 0.3
-    """L shows no object where the evidence around a pixel is above this."""
-    shadow: tuple[float, float] = (0.75, 1.15)
-    shadow_distance: float = 8.0
-    """A pixel is in the shadow or the reflection of what L has taken in if it lies within this distance of the scene
-    times a factor in this range."""
+    least_part: float = 0.015
+    """An object that is found by the frames alone covers at least this share of the picture. Spray, which stands still
+    in between, covers less."""
+    light: tuple[float, float] = (0.45, 1.2)
+    alike: float = 0.25
+    """A pixel is the scene in a shadow or a reflection if it is the scene times a factor in this range, up to a
+    distance whose square is at most ``alike`` of that of the kernel's radius."""
     rounds: int = 3
     """Rounds of learning."""
     faint: float = 0.02
@@ -185,27 +183,35 @@ class Still:
         add_density(color, self.colors, self.weights, self.reach, density)
         return self._evidence(density)
 
-    def absorbed(self, frame: Array, low_rank: Array, where: Array, side: int) -> Array:
-        """The parts of ``where``, the unusual pixels of a frame, in which L shows an object: bool.
+    def objects(self, where: Array, frame: Array) -> Array:
+        """The pieces of ``where``, the unusual pixels of a frame, that are objects whatever L shows there: bool.
 
-        L is unusual around the pixel, in one piece of at least ``least_part`` of the picture, and in the frame the
-        piece is not the scene under another light.
+        A piece covers at least ``least_part`` of the picture, and is not the scene under another light.
         """
-        around = scipy.ndimage.uniform_filter(self.evidence(low_rank), 2 * side + 1, mode="nearest")
-        found = drop_small(fill_holes(where & (around < self.rule.sure)), self.rule.least_part * where.size)
+        found = drop_small(fill_holes(where), self.rule.least_part * where.size)
         runs, test, scene = Runs.of(found), LightTest(), self.scene.astype(np.float32)
         for part in runs.masks(found, np.arange(runs.parts)):
             found[part] = not test.is_light(part, frame, scene)
         return found
 
-    def shadows(self, frame: Array) -> Array:
-        """Where the frame may be the scene in a shadow or a reflection: bool, (height, width)."""
+    def shaded(self, frame: Array) -> Array:
+        """Where the frame may be the scene under another light: bool, (height, width).
+
+        Over 3 × 3 pixels it is the scene times one factor, within the kernel of the density. In gray nothing is: there
+        any plain surface is another one times a factor.
+        """
+        if frame.shape[-1] == 1:
+            return np.zeros(frame.shape[:2], np.bool_)
         scene = self.scene.astype(np.float32)
-        factor = (frame * scene).sum(axis=-1) / np.maximum(np.square(scene).sum(axis=-1), 1.0)
-        distance = np.square(frame - factor[..., None] * scene).mean(axis=-1)
-        low, high = self.rule.shadow
-        near = distance < self.rule.shadow_distance**2
-        return np.asarray(near & (factor > low) & (factor < high))
+        square, product, light = (
+            scipy.ndimage.uniform_filter(part.sum(axis=-1), 3, mode="nearest")
+            for part in (np.square(scene), frame * scene, np.square(frame))
+        )
+        factor = product / np.maximum(square, 1.0)
+        distance = np.maximum(light - factor * product, 0.0)
+        low, high = self.rule.light
+        near = distance * self.reach < self.rule.alike
+        return np.asarray(self.stands & near & (factor > low) & (factor < high))
 
     def replace(self, slots: Array, where: Array, frame: Array) -> None:
         """Overwrite the samples in these slots, at the pixels ``where``, by those of a frame of the background."""

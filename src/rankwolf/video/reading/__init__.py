@@ -28,7 +28,12 @@ __all__ = ["Moment", "Reader", "Selection", "is_pattern", "open_frames"]
 
 
 def open_frames(path: Path, selection: Selection) -> Reader:
-    """The reader of a folder or pattern of images, of .npy or .npz, and of anything else as a video."""
+    """The reader of a folder or pattern of images, of .npy or .npz, and of anything else as a video.
+
+    A folder of CDnet, with ``input`` and ``groundtruth`` in it, stands for its ``input``.
+    """
+    if (path / "input").is_dir() and (path / "groundtruth").is_dir():
+        path = path / "input"
     if path.is_dir() or is_pattern(path):
         return ReaderInCell(path, selection, ImageReader)
     path.stat()  # raises the system's own error for a name that does not exist
