@@ -45,29 +45,41 @@ def test_demo_prints_the_table_and_the_distance_and_says_where_the_results_are(d
     folder, code, out, err = demo
     assert (code, err) == (0, "")
     assert out.count("Iteration   Passes") == 1
-    assert "Root mean square distance from the true background" in out
+    assert "Distance from the empty street" in out and "broken readings" not in err
     assert "Open out/demo.png" in out
     assert "Open out/report.html" in out and "F-measure" in out
     assert sorted(path.name for path in folder.iterdir()) == [
         "background.mp4", "background.png", "demo.png", "foreground.mp4", "mask.mp4", "mask.npz", "objects.csv",
-        "report.html", "result.npz", "scene.mkv", "summary.json",
+        "report.html", "result.npz", "scene.mkv", "sensors", "summary.json",
     ]  # fmt: skip
     assert [path.name for path in folder.parent.iterdir()] == ["out"]
 
 
 def test_demo_comes_close_to_the_truth(demo):
     summary = json.loads((demo[0] / "summary.json").read_text())
-    errors = summary["distance_from_true_background"]
+    errors, table = summary["distance_from_true_background"], summary["table"]
     assert summary["status"] == "GAP_REACHED"
     assert summary["relative_gap"] <= 1e-3
-    assert errors["low_rank"] < 0.5 * errors["median"] < errors["frames"]
+    assert errors["background"] < 0.5 * errors["frames"]
+    assert table["found"] >= 0.9 * table["broken"] and table["false_alarms"] <= 0.005 * table["readings"]
+    assert table["error_of_repair"] < 0.3 * table["error_of_medians"]
+
+
+def test_demo_lists_what_was_broken_in_the_table(demo):
+    lines = (demo[0] / "sensors" / "broken.csv").read_text(encoding="utf-8").splitlines()
+    table = json.loads((demo[0] / "summary.json").read_text())["table"]
+    assert lines[0] == "hour,sensor,read,expected,deviations"
+    assert len(lines) == 1 + table["found"] + table["false_alarms"]
+    assert (demo[0] / "sensors" / "sensors.png").stat().st_size > 10_000
+    repaired = (demo[0] / "sensors" / "repaired.csv").read_text(encoding="utf-8")
+    assert ",," not in repaired and "nan" not in repaired
 
 
 def test_demo_saves_a_result_that_loads_and_a_picture(demo):
     fit = rankwolf.load(demo[0] / "result.npz")
-    assert fit.low_rank.shape == (int(FRAMES), 120 * 160)
+    assert fit.low_rank.shape == (int(FRAMES), 180 * 320 * 3)
     image = pytest.importorskip("matplotlib.image").imread(demo[0] / "demo.png")
-    assert image.shape[0] > 800 and image.shape[1] > 1200
+    assert image.shape[0] > 700 and image.shape[1] > 1200
     assert np.ptp(image[..., :3], axis=2).max() > 0.5  # the foreground is in colour
 
 

@@ -234,7 +234,10 @@ def test_the_extra_that_is_missing_is_named_at_once(tmp_path):
         ("decompose", tmp_path / "a.csv", "-o", tmp_path / "x"): ("'pandas'", "io"),
         ("decompose", tmp_path / "a.npy", "-o", tmp_path / "x", "--report"): ("'jinja2'", "report"),
         ("separate", tmp_path / "clip.mp4", "-o", tmp_path / "x"): ("'av' and 'PIL' and 'jinja2'", "video"),
-        ("demo", "-o", tmp_path / "x"): ("'av' and 'PIL' and 'jinja2' and 'matplotlib'", "report,video"),
+        ("demo", "-o", tmp_path / "x"): (
+            "'av' and 'PIL' and 'jinja2' and 'matplotlib' and 'sklearn'",
+            "report,sklearn,video",
+        ),
     }  # fmt: skip
     (tmp_path / "clip.mp4").write_bytes(b"\0" * 100)
     for words, (packages, extra) in cases.items():
@@ -267,6 +270,7 @@ def test_completion_in_bash(capsys):
         "demo",
         "separate",
         "decompose",
+        "recover",
         "path",
         "score",
         "completion",
