@@ -121,8 +121,11 @@ class Problem(ABC):
 
     # What splitting asks.
 
-    def first_step(self, norm: float, side: int) -> float:
-        """γ with which splitting begins, for data with this spectral norm and this shorter side."""
+    def first_step(self, norm: float, side: int, parts: int) -> float:
+        """γ with which splitting begins, for data with this spectral norm and this shorter side.
+
+        ``parts``: 2 where L and S are both in the state, 1 where S is left out.
+        """
         return 3.0
 
     @property
@@ -229,9 +232,13 @@ class Penalized(SmoothProblem):
         """λ_S."""
         return self.lambda_S
 
-    def first_step(self, norm: float, side: int) -> float:
-        """norm/(2λ_L√side): the ratio of the sizes of L and of noise with the spectral norm λ_L."""
-        return float(norm / (2.0 * self.lambda_L * side**0.5))
+    def first_step(self, norm: float, side: int, parts: int) -> float:
+        """norm/(2λ_L√side): the ratio of the sizes of L and of noise with the spectral norm λ_L.
+
+        A third of it with two parts: on MRI series that takes a third fewer products, on small random problems a fifth
+        more.
+        """
+        return float(norm / ((2.0 if parts == 1 else 6.0) * self.lambda_L * side**0.5))
 
     @property
     def dual_radii(self) -> tuple[float, float]:
@@ -388,7 +395,7 @@ class NoiseBounded(Problem):
                 break
         return distance * (sigma * mu * curvature / (1.0 + mu * curvature))
 
-    def first_step(self, norm: float, side: int) -> float:
+    def first_step(self, norm: float, side: int, parts: int) -> float:
         """A fifth of the norm of the data."""
         return norm / 5.0
 

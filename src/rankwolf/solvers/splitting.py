@@ -22,10 +22,10 @@ this is Douglas-Rachford splitting. The forms differ in the two proximal steps a
 y is a dual point as it stands: it proves a lower bound (``Problem.lower_bound``) once it is scaled into the constraints
 ‖A*y‖₂ ≤ λ_L and |A*y| ≤ λ_S. On entries what exceeds λ_L is taken out of the long directions first.
 
-γ trades progress in x for progress in y. It begins at ‖A*b‖₂/(2λ_L√min(m, n)), the ratio of their sizes: at the optimum
-A*y looks like noise with the norm λ_L (radii: 3; noise: ‖A*b‖₂/5) and is balanced at a
-few iterations, ever more rarely, so that the convergence theory for a fixed γ holds in the end. Where the state is
-small the iteration is accelerated (:mod:`rankwolf.solvers.anderson`).
+γ trades progress in x for progress in y. It begins at ‖A*b‖₂/(2λ_L√min(m, n)), the ratio of their sizes, as A*y looks
+like noise with the norm λ_L at the optimum; with S in the state at a third of that (radii: 3; noise: ‖A*b‖₂/5). It is
+balanced at a few iterations, ever more rarely, so that the convergence theory for a fixed γ holds in the end. Where the
+state is small the iteration is accelerated (:mod:`rankwolf.solvers.anderson`).
 
 All of it is arithmetic of the array API (:func:`rankwolf.ground.arrays.namespace`): torch's and CuPy's arrays stay on
 their device, and only numbers come to the host. Cost of an iteration: a product with A and one with A*, singular value
@@ -129,7 +129,7 @@ class Splitting(Solver[Problem, SplittingState]):
             dual=y,
             adjoint=None if term.identity else 0.0 * back,
             image=None if term.identity else 0.0 * y,
-            gamma=problem.first_step(size, min(data.shape)) if size > 0.0 else 1.0,
+            gamma=problem.first_step(size, min(data.shape), 1 if without else 2) if size > 0.0 else 1.0,
             found=LowRank(zero[:, :0], zero[0, :0], zero[:0]),
             found_sparse=None,
             best_dual=y,
