@@ -10,5 +10,4 @@ X[rng.random(X.shape) < 0.20] = np.nan  # and a fifth was not observed
 
 fit = rw.decompose(X, rng=0)
 print(fit)
-print(fit.convex)  # the optimum behind it, with its certificate
 print(f"relative error of L: {np.linalg.norm(fit.low_rank[:] - signal) / np.linalg.norm(signal):.4f}")
