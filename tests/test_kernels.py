@@ -62,11 +62,8 @@ def test_a_regression_does_not_depend_on_addresses(dtype, rank, count):
 
 
 CALLS = {
-    "move_residual": (lambda t, d, u, v, g: tile_loops.move_residual(t, d, 0.7, 0.3, u, v, 0.5, g), "mm1nm"),
     "clip_residual": (lambda t, x, sums, counts: tile_loops.clip_residual(t, x, 0.5, sums, counts), "mm81"),
     "clip_dual": (lambda t, x, sums: tile_loops.clip_dual(t, x, 0.5, sums), "mm8"),
-    "misfit": (lambda t, x, s: tile_loops.misfit(t, x, s), "mmm"),
-    "align_with": (lambda t, d, v, u: tile_loops.align_with(t, d, 0.5, v, u[:, None]), "mmn1"),
 }
 
 
@@ -104,33 +101,6 @@ def tile():
     M, L, S, before = rng.standard_normal((4, 7, 2100))
     M[rng.random(M.shape) < 0.2] = np.nan
     return M, L, S * (rng.random(S.shape) < 0.3), before
-
-
-def test_the_excess_is_that_of_the_projection(tile):
-    total, count = tile_loops.excess_over(tile[1], 0.7)
-    over = np.abs(tile[1]) - 0.7
-    assert (total, count) == (pytest.approx(over[over > 0].sum()), np.count_nonzero(over > 0))
-
-
-def test_misfit_and_norms_of_a_tile(tile):
-    M, L, S, _ = tile
-    squared, s_norm, nonzeros = tile_loops.misfit(M, L, S)
-    assert squared == pytest.approx(np.nansum((L + S - M) ** 2))
-    assert (s_norm, nonzeros) == (pytest.approx(np.abs(S).sum()), np.count_nonzero(S))
-
-
-@pytest.mark.parametrize("update", [True, False])
-def test_a_proximal_point_by_its_formula(tile, update):
-    """X = L̂ − R/2, S⁺ = T(Ŝ − R/2) on Ω, with R = P_Ω(L̂ + Ŝ − M), Ŝ = S + β(S − S₋)."""
-    M, L, S, before = tile
-    ahead = S + 0.4 * (S - before)
-    R = np.where(np.isnan(M), 0.0, L + ahead - M)
-    step = np.where(np.isnan(M), 0.0, ahead - R / 2)
-    expected = np.sign(step) * np.maximum(np.abs(step) - 0.3, 0.0) if update else before
-    X, new = L.copy(), before.copy()
-    tile_loops.proximal_point(M, X, S, new, 0.4, 0.3, update)
-    np.testing.assert_allclose(X, L - R / 2, atol=1e-14)
-    np.testing.assert_allclose(new, expected, atol=1e-14)
 
 
 def test_a_transposed_copy_in_another_type():

@@ -326,7 +326,7 @@ class TestRun:
             fit = rw.recover(
                 A.apply(M), A, delta=0.05, method="fw-t", tol=0.0, max_iter=10, rng=0, dtype=float
             )
-            objectives.append([record.objective for record in fit.history])
+            objectives.append([record.objective for record in fit.history[:-1]])  # the last one is judged
         assert len(asked) == 10
         np.testing.assert_allclose(*objectives, rtol=1e-5)
 

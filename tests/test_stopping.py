@@ -106,7 +106,7 @@ def test_time_limit_by_a_clock_that_is_known(clock):
     """Passes look at the clock as well."""
     fit = run("fista", tol=0.0, max_seconds=2.0)
     assert fit.status is rw.Status.TIME_LIMIT
-    assert 2 < fit.iterations < 60
+    assert 2 < fit.iterations < 70
     assert fit.history[-1].seconds >= 2.0 > fit.history[-2].seconds
 
 

@@ -22,5 +22,6 @@ TABLE = PaperTable(
     repeats=1,
 )
 
-if __name__ == "__main__":
+
+def main() -> None:
     run(TABLE)

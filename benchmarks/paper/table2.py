@@ -32,5 +32,6 @@ TABLE = PaperTable(
     repeats=9,
 )
 
-if __name__ == "__main__":
+
+def main() -> None:
     run(TABLE)

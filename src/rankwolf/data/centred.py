@@ -162,8 +162,6 @@ class Centred(Source):
         self.passes += 1
         task = self.in_scale(task)
         try:
-            if not task.reads_data:
-                return self._source.run_with_rows(task, *rows)
             if not self.transposed:
                 task = InUnits(task, self._units, aligned=0)
                 return self._source.run_with_rows(task, *rows)

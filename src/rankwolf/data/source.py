@@ -33,7 +33,7 @@ from rankwolf.data.tasks import S, Task
 from rankwolf.data.tiles import dense_with_nan, is_sparse, tile_type
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.blas import one_blas_thread
-from rankwolf.ground.deadline import Deadline, current
+from rankwolf.ground.deadline import current
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.ground.once import computed_once
 from rankwolf.ground.table_frame import Frame
@@ -257,12 +257,11 @@ class Source(RowArrays, ABC):
         return self.run_with_rows(task, *rows)[0]
 
     def run_with_rows(self, task: Task[S], *rows: Any) -> tuple[S, list[Any]]:
-        """(sums, new row-aligned arrays) of one pass. The arrays that the task calls ``donated`` are used up."""
+        """(sums, new row-aligned arrays) of one pass."""
         current().check()
         self.prepare()
         self.passes += 1
-        made = [rows[k] for k in task.donated]
-        made += [self.allocate(width, dtype) for width, dtype in task.makes[len(made) :]]
+        made = [self.allocate(width, dtype) for width, dtype in task.makes]
         total: S | None = None
         for sums in self._groups(self.in_scale(task), rows, made):
             if total is None:
@@ -289,14 +288,11 @@ class Source(RowArrays, ABC):
             parts = [_quartered(part) for part in self.groups(task.depth, self.n_threads)]
         else:
             parts = self.groups(task.depth, GROUPS)
-
-        # A pass that uses up rows is not given up between two tiles when the time is up.
-        limit = Deadline(None) if task.donated else current()
+        limit = current()
 
         def visit(part: list[tuple[int, int]]) -> S:
             sums = task.start()
-            tiles = self.stream(part) if task.reads_data else self._without_columns(part)
-            with closing(tiles):
+            with closing(self.stream(part)) as tiles:
                 for start, stop in part:
                     if self._stop.is_set():
                         break
@@ -304,8 +300,7 @@ class Source(RowArrays, ABC):
                     shown = [array[start:stop] for array in rows]
                     new = task.visit(sums, next(tiles), *shown) or ()
                     for array, block in zip(made, new, strict=True):
-                        if not any(block is shown[k] for k in task.donated):
-                            array[start:stop] = block
+                        array[start:stop] = block
                     self.workspace.give_back(start, stop)
             task.close(sums)
             return sums
@@ -319,10 +314,6 @@ class Source(RowArrays, ABC):
         except BaseException:  # Ctrl-C as well: tiles under way end, the others do not start
             self._stop.set()
             raise
-
-    def _without_columns(self, tiles: list[tuple[int, int]]) -> Generator[Array, None, None]:
-        for start, stop in tiles:
-            yield np.empty((stop - start, 0), self.dtype)
 
     @computed_once
     def _pool(self) -> ThreadPoolExecutor:

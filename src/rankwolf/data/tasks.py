@@ -45,19 +45,13 @@ class Task(ABC, Generic[S]):
 
     - ``depth``: the number of columns of products with the tile. A deep task gets taller tiles, so that adding up its
       n × depth sums costs little beside the products.
-    - ``reads_data``: False for a task that only looks at row-aligned arrays; it is shown tiles without columns.
     - ``makes``: the width and the type of each row-aligned array that it makes.
-    - ``donated``: places of row-aligned arrays that nobody needs after the pass. The task may write into the rows of
-      these and return them: the first arrays that it makes are alike, and take their memory where that is in this
-      process. It changes no others.
     - ``large_sums``: one set of sums for each thread and no more, and tiles of a quarter of the height, to save memory.
     - ``sees_all``: entries that are out of scale are shown as they are (:mod:`rankwolf.data.bounded`).
     """
 
     depth: int = 0
-    reads_data: bool = True
     makes: tuple[tuple[int, Any], ...] = ()
-    donated: tuple[int, ...] = ()
     large_sums: bool = False
     sees_all: bool = False
 
@@ -86,8 +80,8 @@ class Around(Task[S]):
 
     def __init__(self, task: Task[S]) -> None:
         self.task = task
-        self.depth, self.reads_data, self.sees_all = task.depth, task.reads_data, task.sees_all
-        self.makes, self.donated, self.large_sums = task.makes, task.donated, task.large_sums
+        self.depth, self.makes = task.depth, task.makes
+        self.large_sums, self.sees_all = task.large_sums, task.sees_all
 
     @property
     def label(self) -> str:

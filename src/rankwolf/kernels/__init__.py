@@ -17,32 +17,22 @@ formatting of numbers for it: two seconds more at the first call.
 from rankwolf.kernels.compiling import must
 from rankwolf.kernels.regressions import fit_stored_rows, search_rows
 from rankwolf.kernels.tile_loops import (
-    align_with,
     cast_transposed,
     clip_dual,
     clip_residual,
     describe_tile,
-    excess_over,
     largest_entry,
-    misfit,
-    move_residual,
-    proximal_point,
     subtract_sampled,
 )
 
 __all__ = [
-    "align_with",
     "cast_transposed",
     "clip_dual",
     "clip_residual",
     "describe_tile",
-    "excess_over",
     "fit_stored_rows",
     "largest_entry",
-    "misfit",
-    "move_residual",
     "must",
-    "proximal_point",
     "search_rows",
     "subtract_sampled",
 ]

@@ -71,7 +71,7 @@ def beyond(x: Array, threshold: float, shrinks: bool = True) -> Array:
     return np.where(np.abs(x) > threshold, x, x.dtype.type(0))
 
 
-def project(x: Array, radius: float, method: str = "pivot") -> Array:
+def project(x: Array, radius: float) -> Array:
     """The nearest point to x (any shape) with ‖·‖₁ ≤ radius.
 
     It is T_θ(x) for the threshold θ of :func:`projection_threshold`.
@@ -79,15 +79,15 @@ def project(x: Array, radius: float, method: str = "pivot") -> Array:
     >>> project(np.array([3.0, 1.0]), 2.0)
     array([2., 0.])
     """
-    theta = projection_threshold(x, radius, method)
+    theta = projection_threshold(x, radius)
     return soft_threshold(x, theta) if theta > 0.0 else x.copy()
 
 
-def projection_threshold(x: Any, radius: float, method: str = "pivot") -> float:
+def projection_threshold(x: Any, radius: float) -> float:
     """θ ≥ 0 with Σ max(|x| − θ, 0) = radius, or 0 where x is inside the ball already.
 
-    ``"pivot"``: Duchi et al.'s random-pivot search, linear time in expectation. ``"sort"``: O(d log d).
-    Both use one copy of |x|.
+    Duchi et al.'s random-pivot search, linear time in expectation, on one copy of |x|; for arrays of other libraries by
+    sorting.
     """
     if radius < 0.0:
         raise bad("radius", "at least 0", repr(radius), "project")
@@ -98,11 +98,7 @@ def projection_threshold(x: Any, radius: float, method: str = "pivot") -> float:
         return 0.0
     if radius == 0.0:
         return float(magnitudes.max())
-    if method == "sort":
-        return _threshold_by_sorting(magnitudes, radius)
-    if method == "pivot":
-        return _threshold_by_pivots(magnitudes, radius)
-    raise bad("method", "'pivot' or 'sort'", repr(method), "project")
+    return _threshold_by_pivots(magnitudes, radius)
 
 
 def _threshold_on_device(x: Any, radius: float) -> float:
@@ -115,13 +111,6 @@ def _threshold_on_device(x: Any, radius: float) -> float:
     counts = xp.arange(1, descending.shape[0] + 1, dtype=descending.dtype, device=descending.device)
     thresholds = (sums - radius) / counts
     support = max(1, int(xp.count_nonzero(descending > thresholds)))
-    return float(thresholds[support - 1])
-
-
-def _threshold_by_sorting(magnitudes: Array, radius: float) -> float:
-    descending = np.sort(magnitudes)[::-1]
-    thresholds = (np.cumsum(descending) - radius) / np.arange(1, descending.size + 1)
-    support = max(1, int(np.count_nonzero(descending > thresholds)))  # 0 only by rounding, for a tiny radius
     return float(thresholds[support - 1])
 
 

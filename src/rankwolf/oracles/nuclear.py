@@ -12,14 +12,8 @@ import scipy.linalg
 from rankwolf.ground.arrays import Array, conjugate_transpose, namespace
 from rankwolf.ground.deadline import patiently
 from rankwolf.ground.low_rank import LowRank
-from rankwolf.oracles import l1
 
 GramProduct = Callable[[Array], Array]
-
-
-def norm(x: Array) -> float:
-    """‖X‖_*, by a full SVD: O(mn·min(m, n))."""
-    return float(np.sum(scipy.linalg.svdvals(x)))
 
 
 def spectral_norm(x: Array) -> float:
@@ -188,37 +182,6 @@ def leading_pair(
     return pair
 
 
-def minimize_linear(
-    y: Array, radius: float = 1.0, *, start: Array | None = None, tol: float = 1e-6, max_products: int = 300
-) -> LowRank:
-    """The minimiser of ⟨Y, X⟩ over ‖X‖_* ≤ radius for a dense Y: −radius·u vᵀ, of rank one.
-
-    Cost: two products with Y for each Lanczos step; no copy of Y.
-
-    >>> X = minimize_linear(np.diag([1.0, 5.0]), radius=2.0)
-    >>> np.round(np.asarray(X), 6) + 0.0
-    array([[ 0.,  0.],
-           [ 0., -2.]])
-    """
-    rng = np.random.default_rng(0)
-    first = rng.standard_normal((y.shape[1], 1)) if start is None else np.reshape(start, (-1, 1))
-    pair = leading_pair(lambda block: y.conj().T @ (y @ block), first, tol, max_products, rng)
-    if pair.value == 0.0:
-        return LowRank.zeros((y.shape[0], y.shape[1]))
-    left = y @ pair.right
-    left /= np.linalg.norm(left)
-    return LowRank(-left[:, None], np.array([radius]), pair.right.conj()[None, :])
-
-
-def next_count(count: int, found: int, most: int) -> int:
-    """How many singular values to compute next, by the paper's rule (Section 5.1), which starts from most/10.
-
-    ``found`` of the last ``count`` were above the cut, λ_L/2 (the paper's text says λ_S/2, by a slip): one more than
-    ``found``, or 5 % of ``most`` more where all were above.
-    """
-    return min(found + 1 if found < count else found + round(0.05 * most), most)
-
-
 def singular_value_threshold(x: Array, weight: float, count: int | None = None) -> tuple[LowRank, int]:
     """D_τ(X) = U·T_τ(Σ)·Vᵀ, the proximal map of τ‖·‖_*, by a partial SVD; and how many singular values exceed τ.
 
@@ -284,11 +247,3 @@ def _projected_svd(gram: Array, cross: Array) -> tuple[Array, Array, Array]:
     used = values > 1e-18 * values[0] if values.size else np.zeros(0, bool)
     singular = np.sqrt(values[used])
     return turn @ vectors[:, used], singular, (projected @ vectors[:, used]) / singular
-
-
-def project(x: Array, radius: float) -> LowRank:
-    """The nearest matrix with ‖·‖_* ≤ radius: the singular values are projected onto the ℓ1 ball. A full SVD."""
-    u, s, vt = patiently(scipy.linalg.svd, x, full_matrices=False)
-    s = l1.project(s, radius)
-    keep = s > 0.0
-    return LowRank(u[:, keep], s[keep].astype(np.float64), vt[keep])

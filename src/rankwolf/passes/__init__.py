@@ -8,46 +8,25 @@ part with respect to L is −G. With ``limit`` = ∞ nothing is clipped and G = 
 """
 
 from rankwolf.passes.dual import Deflation, GramOfDual, GramTask, MultiplyDual, mirror
-from rankwolf.passes.factors import EvaluateFactors, HuberSums, evaluate, misfit_of_pair
-from rankwolf.passes.kept_residual import (
-    AlignAtom,
-    AtomSums,
-    FindLargest,
-    LargestEntry,
-    MoveResidual,
-    MoveResidualAndEntry,
-    MultiplyResidual,
-    ResidualSums,
-    projection_threshold,
-    threshold_for_radius,
-)
+from rankwolf.passes.factors import EvaluateFactors, HuberSums, evaluate, misfit_of_pair, threshold_for_radius
 from rankwolf.passes.sums import CLIPPED_VALUES, ClippedSums, DualSums
 from rankwolf.passes.tile_steps import clip_tile, observed_share, sampled_residual, with_entries
 
 __all__ = [
     "CLIPPED_VALUES",
-    "AlignAtom",
-    "AtomSums",
     "ClippedSums",
     "Deflation",
     "DualSums",
     "EvaluateFactors",
-    "FindLargest",
     "GramOfDual",
     "GramTask",
     "HuberSums",
-    "LargestEntry",
-    "MoveResidual",
-    "MoveResidualAndEntry",
     "MultiplyDual",
-    "MultiplyResidual",
-    "ResidualSums",
     "clip_tile",
     "evaluate",
     "mirror",
     "misfit_of_pair",
     "observed_share",
-    "projection_threshold",
     "sampled_residual",
     "threshold_for_radius",
     "with_entries",

@@ -79,3 +79,30 @@ def misfit_of_pair(source: Source, low_rank: LowRank, sparse: scipy.sparse.csr_a
     """‖P_Ω(L + S − M)‖² for a stored S. One pass."""
     left, right = source.factors(low_rank)
     return source.run(MisfitOfPair(right, sparse), left, source.row_numbers()).squared
+
+
+def threshold_for_radius(source: Source, left: Array, right: Array, radius: float, guess: float) -> float:
+    """θ with ‖T_θ(D)‖₁ = radius for D = P_Ω(M − left·rightᵀ); 0 where ‖D‖₁ ≤ radius. A pass for each step.
+
+    Newton's method on the convex piecewise-linear function Σ max(|D| − θ, 0) − radius of θ. From a warm guess three or
+    four steps are enough. A step from the left of the root never passes it; one from the right may lead below 0, and
+    then goes on from 0.
+    """
+    rounding = float(np.finfo(right.dtype).eps)
+    if radius <= 0.0:
+        return np.inf
+    theta = max(guess, 0.0)
+    for _ in range(100):
+        sums = source.run(EvaluateFactors(right, theta), left)
+        total, count = sums.s_norm, sums.nonzeros
+        if total <= radius and theta == 0.0:
+            return 0.0
+        step = (total - radius) / count if count else -theta
+        if abs(step) <= 1e-15 * theta or (step == 0.0 and theta > 0.0):
+            break
+        # Sums over float32 tiles have relative errors of 1e-7: a step as small as that is the last one.
+        if theta > 0.0 and abs(step) < 4.0 * rounding * theta:
+            theta = max(theta + step, 0.0)
+            break
+        theta = max(theta + step, 0.0)
+    return theta

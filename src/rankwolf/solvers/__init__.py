@@ -14,12 +14,13 @@ from typing import Any
 from rankwolf.solvers.alternating import Alternating
 from rankwolf.solvers.auto import Auto
 from rankwolf.solvers.base import Report, Solution, Solver
-from rankwolf.solvers.frank_wolfe import FrankWolfe
+from rankwolf.solvers.fista import Fista
+from rankwolf.solvers.fw import FrankWolfe
 from rankwolf.solvers.fw_p import FrankWolfeProjection
 from rankwolf.solvers.fw_t import FrankWolfeThresholding
 from rankwolf.solvers.hybrid import Hybrid
+from rankwolf.solvers.ista import Ista
 from rankwolf.solvers.path import Path
-from rankwolf.solvers.proximal_gradient import Fista, Ista
 from rankwolf.solvers.splitting import Splitting
 
 # Solvers by name. method="auto" takes the first one here that solves the form of the problem on the kind of data.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from math import inf, nan
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -12,6 +13,9 @@ import numpy as np
 from rankwolf.data import Source
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.low_rank import LowRank
+from rankwolf.oracles import l1
+from rankwolf.oracles.nuclear import shrink_singular_values
+from rankwolf.oracles.subspace import WarmThreshold
 from rankwolf.passes import Deflation
 from rankwolf.problem import Problem
 
@@ -124,6 +128,15 @@ def group_axis(problem: Problem, data: Any) -> int | None:
         return None
     turned = isinstance(data, Source) and data.transposed
     return int((problem.sparse == "rows") != turned)
+
+
+def proximal_L(problem: Problem, X: Array, step: float, warm: WarmThreshold) -> tuple[Array, LowRank]:
+    """The proximal step of ‖L‖_* from X, as an array and as factors: thresholding, from ``warm``, or projection."""
+    if problem.dual_radii is None:  # all singular values are needed to project them
+        return shrink_singular_values(
+            X, lambda singular: problem.threshold_L(step, partial(l1.projection_threshold, singular))
+        )
+    return warm.threshold(X, problem.threshold_L(step, lambda radius: 0.0))
 
 
 P = TypeVar("P", bound=Problem)

@@ -193,14 +193,14 @@ def make_term(problem: Problem, data: Any) -> DataTerm:
     return term
 
 
-def intervals(source: Source) -> tuple[Array, Array]:
-    """(low, high) of all entries in double precision, as the source sees the matrix; the same array where they agree.
+def intervals(source: Source, dtype: Any = np.float64) -> tuple[Array, Array]:
+    """(low, high) of all entries, as the source sees the matrix; the same array where they agree.
 
     A missing entry is (−∞, ∞). Reads the data once.
     """
     source.prepare()
     source.passes += 1
-    matrix = np.empty(source.shape, np.float64)
+    matrix = np.empty(source.shape, dtype)
     for start, stop in source.tiles():
         tile = source.read(start, stop)
         matrix[start:stop] = dense_with_nan(tile) if is_sparse(tile) else tile

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from rankwolf.data import Data
-from rankwolf.ground.arrays import Array
+from rankwolf.ground.arrays import Array, inner
 from rankwolf.problem import Penalized
-from rankwolf.solvers.base import Report, Solver
-from rankwolf.solvers.iterates import SHRINKING, SHRINKING_STATES
-from rankwolf.solvers.iterates.base import Oracle, ShrinkingPair
+from rankwolf.solvers.fw import FrankWolfeMethod, FrankWolfeState, find_vertex, move, shrink_sparse
 
 
-class FrankWolfeThresholding(Solver[Penalized, ShrinkingPair[Any, Any]]):
+class FrankWolfeThresholding(FrankWolfeMethod):
     """Algorithm 6 exactly as printed: a Frank-Wolfe step on both parts, then S is soft-thresholded.
 
-    On entries S is not stored: line 6 gives S = T_λS(P_Ω(M − L)), a function of L, from the first iteration on. From
-    then on no entry of G exceeds λ_S, so that line 4 of Algorithm 5 always answers V_S = 0. Cost of an iteration: one
-    read of M and one read and write of D to move; one read of both to align the new atom; one read of D for each
-    further Lanczos step of the oracle. Memory: D, and the atoms.
-
-    On measurements P_Q is A*A, and the thresholding step has the length 1/‖A‖². Cost of an iteration: two products with
-    A* and one with A on a dense matrix, one or two with A on a matrix of rank one, and those of the oracle.
+    On measurements P_Q is A*A, and the thresholding step has the length 1/‖A‖². Cost of an iteration: as FW-P.
 
     >>> import numpy as np, rankwolf as rw
     >>> X = np.outer(np.arange(1.0, 31.0), np.ones(20))
@@ -35,32 +25,21 @@ class FrankWolfeThresholding(Solver[Penalized, ShrinkingPair[Any, Any]]):
 
     name = "fw-t"
     solves = (Penalized,)
-    takes = ("entries", "measurements")
-    states = SHRINKING_STATES
 
-    def __init__(self, oracle_tol: float = Oracle.tol, oracle_products: int = Oracle.products) -> None:
-        self.oracle_tol, self.oracle_products = oracle_tol, oracle_products
-
-    def init(self, problem: Penalized, data: Data, rng: np.random.Generator) -> ShrinkingPair[Any, Any]:
-        """Line 2: L⁰ = S⁰ = 0, t_L = t_S = 0."""
-        return SHRINKING[data.kind].start(data, rng)
-
-    def step(self, problem: Penalized, data: Data, state: ShrinkingPair[Any, Any]) -> ShrinkingPair[Any, Any]:
+    def step(self, problem: Penalized, data: Data, state: FrankWolfeState) -> FrankWolfeState:
         """Lines 4 to 9."""
-        oracle = Oracle(self.oracle_tol, self.oracle_products)
         # Line 4, with U_L = g(x)/λ_L and U_S = g(x)/λ_S of lines 8 and 9 of the iteration before.
-        vertex = state.find_vertex(problem, data, state.objective(problem), oracle)
-        alpha, beta = minimize_on_square(*state.step_program(problem, data, vertex))  # line 5
-        state.move_and_shrink(problem, data, vertex, alpha, beta)  # lines 6 and 7
+        vertex = find_vertex(problem, state, state.objective(problem), self.oracle)
+        # Line 5: ½‖r − αA[V_L − L] − βA[V_S − S]‖² + λ_L(t_L + α(V_t − t_L)) + λ_S(…) over α and β in [0, 1].
+        a, b, r = vertex.image_L - state.image_L, vertex.image_S - state.image_S, state.residual
+        across = inner(a, b)
+        quadratic = np.array([[inner(a, a), across], [across, inner(b, b)]])
+        slope_L = problem.penalty(vertex.t_L, 0.0) - problem.penalty(state.t_L, 0.0) - inner(r, a)
+        slope_S = problem.penalty(0.0, vertex.t_S) - problem.penalty(0.0, state.t_S) - inner(r, b)
+        alpha, beta = minimize_on_square(quadratic, np.array([slope_L, slope_S]))
+        move(state, vertex, alpha, beta)  # line 6
+        shrink_sparse(problem, state)  # line 7: T[S − P_Q[L + S − M]]; and t_S = ‖S‖₁
         return state
-
-    def report(self, problem: Penalized, state: ShrinkingPair[Any, Any]) -> Report:
-        """The objective, with t_L in place of ‖L‖_*, and the bounds of the iterate before."""
-        return state.report(problem)
-
-    def solution(self, problem: Penalized, data: Data, state: ShrinkingPair[Any, Any]) -> Any:
-        """L from its atoms; S is the thresholded residual."""
-        return state.solution(problem, data)
 
 
 def minimize_on_square(quadratic: Array, linear: Array) -> tuple[float, float]:

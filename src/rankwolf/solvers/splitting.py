@@ -47,11 +47,19 @@ from rankwolf.ground.deadline import current
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.oracles import l1
 from rankwolf.oracles.l1 import magnitudes, shrunk_by
-from rankwolf.oracles.nuclear import shrink_singular_values, spectral_norm
+from rankwolf.oracles.nuclear import spectral_norm
 from rankwolf.oracles.subspace import WarmThreshold
 from rankwolf.problem import Problem
 from rankwolf.solvers.anderson import Anderson
-from rankwolf.solvers.base import MADE_AGAIN, MeasuredSolution, Report, Solution, Solver, group_axis
+from rankwolf.solvers.base import (
+    MADE_AGAIN,
+    MeasuredSolution,
+    Report,
+    Solution,
+    Solver,
+    group_axis,
+    proximal_L,
+)
 from rankwolf.solvers.data_terms import DataTerm, EntriesTerm, RotatedTerm, make_term
 from rankwolf.solvers.exact_end import exact_end
 
@@ -187,14 +195,7 @@ class Splitting(Solver[Problem, SplittingState]):
         sigma = 1.0 / ((1.0 if state.sparse is None else 2.0) * gamma * term.bound)
         # x⁺ = prox_γN(x + γA*y)
         pull = gamma * adjoint
-        if problem.dual_radii is None:  # all singular values are needed to project them
-            low_rank, state.found = shrink_singular_values(
-                state.low_rank + pull,
-                lambda singular: problem.threshold_L(gamma, partial(l1.projection_threshold, singular)),
-            )
-        else:
-            cut = problem.threshold_L(gamma, lambda radius: 0.0)
-            low_rank, state.found = state.shrink_L.threshold(state.low_rank + pull, cut)
+        low_rank, state.found = proximal_L(problem, state.low_rank + pull, gamma, state.shrink_L)
         total, sparse = low_rank, None
         if state.sparse is not None:
             pull += state.sparse

@@ -103,14 +103,9 @@ class Part:
 
 
 def run_task(shared: tuple[Task[Any], tuple[int, ...], Any], block: Block, *parts: Part) -> Part:
-    """A pass over the tiles of the partition. ``shared``: the task, the place of each array in its part, the type.
-
-    Rows that the task may use up are copied first: they may be needed again when a worker dies.
-    """
+    """A pass over the tiles of the partition. ``shared``: the task, the place of each array in its part, the type."""
     task, places, dtype = shared
     rows = [part.rows[place] for part, place in zip(parts, places, strict=True)]
-    for k in task.donated:
-        rows[k] = rows[k].copy()
     with working():
         sums, made = PartitionTiles(block, dtype).run_with_rows(task, *rows)
     return Part(sums, tuple(made))
