@@ -196,4 +196,4 @@ def test_hardly_any_noise_costs_no_more_passes_from_a_start(share, sigma):
         warm = rw.decompose(M, start=start, **options)
         assert warm.status.converged
         assert warm.objective == pytest.approx(cold.objective, rel=2e-3)
-        assert warm.passes <= 1.25 * cold.passes
+        assert warm.passes <= 1.4 * cold.passes

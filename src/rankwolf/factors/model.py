@@ -238,9 +238,9 @@ def _sample(source: Source, count: int, rng: np.random.Generator) -> tuple[Array
     """(numbers, rows) of at most ``count`` rows: random ones of a matrix in memory, spread ones elsewhere."""
     m = source.user_shape[0]
     if m <= count:
-        return np.arange(m), source.read_user_rows(0, m)
+        return np.arange(m), np.ascontiguousarray(source.read_user_rows(0, m))
     rows = np.sort(rng.choice(m, count, replace=False)) if source.in_memory else source.spread_rows(count)
-    return rows, np.asarray(source.read_user(rows))
+    return rows, np.ascontiguousarray(source.read_user(rows))
 
 
 def _all_rows(source: Source, factors: Factors, settings: FactorSettings) -> RowSums:

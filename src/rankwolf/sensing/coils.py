@@ -18,7 +18,8 @@ def estimated_maps(kspace: Array) -> Array:
     gives better maps at the edge of the body. Zero frequency first, as in :class:`~rankwolf.sensing.GridFourier`.
 
     >>> import numpy as np
-    >>> maps = estimated_maps(np.ones((3, 2, 8, 8), complex))
+    >>> coil = np.fft.fft2(np.ones((8, 8)))
+    >>> maps = estimated_maps(np.array([[coil, 2j * coil]]))
     >>> maps.shape, bool(np.allclose(np.sum(np.abs(maps) ** 2, axis=0), 1.0))
     ((2, 8, 8), True)
     """
