@@ -1,4 +1,4 @@
-"""A matrix on disk: slabs of it are read ahead by a thread or two, once per pass, and cut into tiles.
+"""A matrix on disk: slabs of it are read ahead by a thread, once per pass, and cut into tiles.
 
 A *slab* is some lines of the longer side, whole chunks of the storage, in the stored type: uint8 stays uint8 until it
 is a tile. The matrix and its chunks alone decide which tiles there are and in which groups their sums are added (sums
@@ -40,7 +40,7 @@ Slab = tuple[Array, Array | None]
 class OnDisk(Source):
     """A :class:`~rankwolf.data.stored.Stored` matrix, with an optional mask that may be stored as well.
 
-    Memory: ``(1 + ahead)·n_threads`` slabs; each thread cuts one of them into tiles while others are read.
+    Memory: ``2·n_threads`` slabs; each thread cuts one of them into tiles while others are read.
     """
 
     def __init__(
@@ -161,13 +161,13 @@ class OnDisk(Source):
             reader.shutdown(wait=False)
 
     def _read_ahead(self, start: int, stop: int) -> Generator[tuple[int, int, Slab], None, None]:
-        """(first line, end, slab) of one slab after the other; meanwhile the reader reads the next ``ahead`` slabs."""
+        """(first line, end, slab) of one slab after the other; meanwhile the reader reads the next one."""
         pending: deque[tuple[int, int, Future[Slab]]] = deque()
         try:
             for first in range(start, stop, self.plan.lines):
                 last = min(first + self.plan.lines, stop)
                 pending.append((first, last, self._reader.submit(self._read_slab, first, last)))
-                if len(pending) > self.plan.ahead:
+                if len(pending) > 1:
                     yield _taken(pending)
             while pending:
                 yield _taken(pending)
@@ -193,9 +193,8 @@ class OnDisk(Source):
 
     @computed_once
     def _reader(self) -> ThreadPoolExecutor:
-        # Mostly one thread: a disk is read in order, HDF5 has one lock, and Zarr has threads of its own.
-        readers = self._layout.data.readers if self._layout.observed is None else 1
-        return ThreadPoolExecutor(readers, thread_name_prefix="rankwolf-reader")
+        # One thread: a disk is read in order, HDF5 has one lock, and Zarr has threads of its own.
+        return ThreadPoolExecutor(1, thread_name_prefix="rankwolf-reader")
 
 
 def _taken(pending: deque[tuple[int, int, Future[Slab]]]) -> tuple[int, int, Slab]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import product
 
 from rankwolf.data.memory_shares import READING_SHARE, MemoryShares
-from rankwolf.data.stored import Stored, turned_copy
+from rankwolf.data.stored import PORTION_BYTES, Stored, turned_copy
 from rankwolf.ground.complaints import bad
 
 # Bytes for reading, at least, where the limit is not firm; one line of chunks that lies across comes on top.
@@ -17,11 +16,10 @@ FEWEST_GRAINS = 8
 
 @dataclass(frozen=True)
 class ReadingPlan:
-    """Slabs of ``lines`` lines, a multiple of ``grain``; for each of ``n_threads`` threads ``ahead`` are read ahead."""
+    """Slabs of ``lines`` lines, a multiple of ``grain``; for each of ``n_threads`` threads one is read ahead."""
 
     lines: int
     grain: int
-    ahead: int
     n_threads: int
 
 
@@ -70,14 +68,13 @@ def _plan(
         return None
     line_bytes = data.shape[1 - axis] * sum(part.dtype.itemsize for part in parts)
     held_bytes = data.shape[1 - axis] * sum(part.dtype.itemsize * (1.0 + part.overhead) for part in parts)
-    best_bytes, readers = min(part.best_bytes(axis) for part in parts), min(part.readers for part in parts)
-    for threads, ahead in product(range(n_threads, 0, -1), range(readers, 0, -1)):
-        share = most_bytes / ((1 + ahead) * threads)
-        grains = min(int(share / (grain * held_bytes)), max(1, int(best_bytes / (grain * line_bytes))))
+    for threads in range(n_threads, 0, -1):
+        share = most_bytes / (2 * threads)
+        grains = min(int(share / (grain * held_bytes)), max(1, int(PORTION_BYTES / (grain * line_bytes))))
         if grains:
             lines = grain * grains
             # A power of two where there are no chunks: a slab is then cut into parts of one size.
-            return ReadingPlan(2 ** (lines.bit_length() - 1) if grain == 1 else lines, grain, ahead, threads)
+            return ReadingPlan(2 ** (lines.bit_length() - 1) if grain == 1 else lines, grain, threads)
     return None
 
 

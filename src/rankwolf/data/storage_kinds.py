@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from rankwolf.data.raw_chunks import RawChunks, is_raw
 from rankwolf.data.reopening import anchored, place_in_file
 from rankwolf.data.request import READ_TABLE
 from rankwolf.data.stored import Dataset, MappedArray, Stacked, Stored
@@ -34,8 +33,7 @@ def as_stored(X: Any) -> Stored | None:
             raise ValueError(f"The HDF5 dataset {X.name!r} is empty: it has a type but no shape.")
         return Dataset(X)
     if _class_of(X) == ("zarr", "Array"):
-        X = anchored(X)
-        return RawChunks(X) if is_raw(X) else Dataset(X)
+        return Dataset(anchored(X))
     if isinstance(X, list | tuple) and X and all(_is_storable(item) for item in X):
         return _stack([item for item in (as_stored(_opened(item)) for item in X) if item is not None])
     return None

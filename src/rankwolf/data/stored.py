@@ -34,13 +34,12 @@ PORTION_BYTES = 32 * 2**20
 class Stored(ABC):
     """A two-dimensional array that stays where it is and is read block by block.
 
-    ``overhead``: bytes of memory that reading takes for each byte that is read, beside that byte. ``readers``: how many
-    threads can usefully read at the same time. ``scratch``: the folder for a turned copy; None is TMPDIR.
-    ``firm_limit``: True makes a memory limit that is too small an error; False takes the least that works instead.
+    ``overhead``: bytes of memory that reading takes for each byte that is read, beside that byte. ``scratch``: the
+    folder for a turned copy; None is TMPDIR. ``firm_limit``: True makes a memory limit that is too small an error;
+    False takes the least that works instead.
     """
 
     overhead: float = 1.0
-    readers: int = 1
     scratch: Path | None = None
     firm_limit: bool = True
 
@@ -60,10 +59,6 @@ class Stored(ABC):
     def nbytes(self) -> int:
         """The bytes of the whole matrix."""
         return self.shape[0] * self.shape[1] * int(self.dtype.itemsize)
-
-    def best_bytes(self, axis: int) -> int:
-        """How many bytes of lines along ``axis`` are best read at once."""
-        return PORTION_BYTES
 
     def lines(self, axis: int, start: int, stop: int) -> Array:
         """Rows ``start`` to ``stop``; for axis 1 these columns, as the rows of the array that is returned."""
@@ -247,15 +242,10 @@ class Stacked(Stored):
         self._parts, self._axis = list(parts), axis
         self._bounds = np.concatenate([[0], np.cumsum([part.shape[axis] for part in parts])]).tolist()
         self.overhead = max(part.overhead for part in parts) + 1.0
-        self.readers = min(part.readers for part in parts)
 
     def grain(self, axis: int) -> int:
         """The largest grain of the parts. A chunk that such a grain cuts, beside a seam of parts, is read twice."""
         return max(part.grain(axis) for part in self._parts)
-
-    def best_bytes(self, axis: int) -> int:
-        """The smallest ``best_bytes`` of the parts."""
-        return min(part.best_bytes(axis) for part in self._parts)
 
     def read(self, rows: slice, columns: slice) -> Array:
         """A block, put together from the parts that it meets."""
