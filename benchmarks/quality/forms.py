@@ -131,7 +131,7 @@ def _only(hidden: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def _draw_measured(form: str, kind: str, M: np.ndarray[Any, Any], rng: np.random.Generator) -> Drawn:
     m, n = M.shape
-    size = max(1, round(rng.uniform(0.3, 1.0) * m * n))
+    size = max(1, round(rng.uniform(0.05 if kind == "complex" else 0.3, 1.0) * m * n))
     seed = int(rng.integers(2**31))
     operator: Sensing
     if kind == "gaussian":
@@ -140,7 +140,7 @@ def _draw_measured(form: str, kind: str, M: np.ndarray[Any, Any], rng: np.random
         operator = PartialDCT.random(size, (m, n), seed=seed)
     else:
         M = M + 1j * np.roll(M, 1, axis=0)
-        operator = PartialFourier.random(max(1, size // m), m, (n, 1), seed=seed)
+        operator = PartialFourier.random(size, m, (n, 1), seed=seed)
     b = operator.apply(M)
     more = {"dtype": complex} if kind == "complex" else {}
     norm = float(operator.norm or 1.0)
@@ -151,7 +151,7 @@ def _draw_measured(form: str, kind: str, M: np.ndarray[Any, Any], rng: np.random
     if "noise" in numbers:
         share = 0.0 if form == "pursuit" else 10.0 ** rng.uniform(-4.0, -0.5)
         numbers = {"noise": share * float(np.linalg.norm(b))}
-    return Drawn(form, kind, {**numbers, **more}, b, 0.0, operator)
+    return Drawn(form, kind, {**numbers, **more}, b, 1.0 - size / (m * n), operator)
 
 
 def _numbers(
