@@ -83,14 +83,49 @@ def series(lines: int, coils: int = 1, frames: int | None = None) -> Series:
     return measured(brain()[:frames], lines, coils)
 
 
-def measured(truth: Array, lines: int, coils: int = 1) -> Series:
-    """A series along lines; with several coils it is given a smooth phase."""
+def rat() -> Array:
+    """The rat's heart: moduli of 8 frames of 192 × 192 pixels as rows, largest value 1."""
+    path = folder() / "mri" / "rat_cine.mat"
+    if not path.exists():
+        raise MissingDataError(f"mri: {path} is not there. Set RANKWOLF_DATA to the folder that holds it.")
+    images = next(x for x in scipy.io.loadmat(path).values() if isinstance(x, np.ndarray) and x.ndim == 3)
+    side = min(images.shape[:2])
+    frames = np.abs(np.moveaxis(images[:side, :side], 2, 0)).reshape(images.shape[2], -1)
+    return np.asarray(frames / frames.max())
+
+
+def cartesian_mask(frames: int, side: int, lines: int) -> Array:
+    """Whole lines of k-space: a few in the middle, the others at random, more often near the middle."""
+    rng, mask = np.random.default_rng(0), np.zeros((frames, side, side), bool)
+    distance = np.abs(np.fft.fftfreq(side, 1.0 / side))
+    chance = 1.0 / (1.0 + (distance / (0.1 * side)) ** 2)
+    for frame in mask:
+        frame[distance <= lines // 8] = True
+        left = np.flatnonzero(~frame[:, 0])
+        count = max(lines - int(frame[:, 0].sum()), 0)
+        frame[rng.choice(left, count, replace=False, p=chance[left] / chance[left].sum())] = True
+    return mask
+
+
+def measured(
+    truth: Array, lines: int, coils: int = 1, decibels: float = 0.0, sampling: str = "radial"
+) -> Series:
+    """A series along lines, with noise so far below b; with several coils it is given a smooth phase."""
     side = round(truth.shape[1] ** 0.5)
-    mask = radial_mask(len(truth), side, lines)
+    mask = (cartesian_mask if sampling == "cartesian" else radial_mask)(len(truth), side, lines)
     if coils == 1:
         fourier = PartialFourier(mask, time="first")
-        return Series(truth, fourier.apply(truth), fourier, Temporal("fourier", truth.shape))
+        return Series(truth, noisy(fourier.apply(truth), decibels), fourier, Temporal("fourier", truth.shape))
     maps, phase = coils_and_phase(side, coils)
     sense = Sense(mask, maps, time="first")
     truth = truth * phase.ravel()
-    return Series(truth, sense.apply(truth), sense, Temporal("fourier", truth.shape))
+    return Series(truth, noisy(sense.apply(truth), decibels), sense, Temporal("fourier", truth.shape))
+
+
+def noisy(b: Array, decibels: float) -> Array:
+    """b with complex Gaussian noise of ``decibels`` below it; b itself for 0."""
+    if decibels == 0.0:
+        return b
+    rng, size = np.random.default_rng(0), float(np.linalg.norm(b)) / b.size**0.5 * 10.0 ** (-decibels / 20.0)
+    noise = rng.standard_normal(b.size) + 1j * rng.standard_normal(b.size)
+    return np.asarray(b + size * 0.5**0.5 * noise)
