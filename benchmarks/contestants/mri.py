@@ -1,7 +1,8 @@
 """Rivals for dynamic MRI, written from their papers: L + S of Otazo, and of Lin and Fessler, and three without an S.
 
 The first two have S sparse after a Fourier transform along time, and complex images. They are given A and A* as
-functions, and report after each iteration. ``scale`` of a threshold is σ₁ or the largest coefficient of the zero-filled series.
+functions, and report after each iteration. ``scale`` of a threshold is σ₁ or the largest coefficient of the
+zero-filled series.
 """
 
 from __future__ import annotations

@@ -201,10 +201,10 @@ def _row(form: str, kind: str, given: argparse.Namespace) -> None:
             continue
         counts.append(fit.iterations)
         bad = problem.violation(fit)
-        broken += bad > 1e-9
+        broken += bad > 1e-8
         in_time = fit.relative_gap <= 1e-3 and fit.iterations <= problem.allowed_iterations
         late += not in_time
-        if given.show and (not in_time or bad > 1e-9):
+        if given.show and (not in_time or bad > 1e-8):
             print(
                 f"  {form} {kind} {seed}: {fit.low_rank.shape} {problem.missing} {fit.method} {fit.iterations} "
                 f"gap {fit.relative_gap:.1e} {fit.status.name} violation {bad:.1e}"

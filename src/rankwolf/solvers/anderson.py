@@ -20,6 +20,8 @@ from rankwolf.ground.arrays import Array, flat, inner, like, namespace
 # How many points are kept, how often a combination is tried, and the ridge on its weights, relative to the steps. On
 # random problems of three kinds 16 points took fewer iterations than 8, and 24 about as many as 16.
 KEPT, EVERY, RIDGE = 16, 4, 1e-10
+# A combination of larger weights leads far away, where a short step means nothing: it is not taken.
+MOST_WEIGHT = 100.0
 # No more numbers than these are kept: 256 MB.
 MOST_NUMBERS = 2**25
 
@@ -64,6 +66,8 @@ class Anderson:
         gram = gram + RIDGE * xp.sum(gram * eye) * eye
         alpha = list(map(float, xp.linalg.solve(gram, xp.ones_like(gram[0]))))
         total = sum(alpha)
+        if sum(map(abs, alpha)) > MOST_WEIGHT * abs(total):
+            return image
         self.saved = image
         return [
             sum(a / total * x[k] for a, x in zip(alpha, self.images, strict=True)) for k in range(len(image))

@@ -83,7 +83,8 @@ def dual_point(problem: SmoothProblem, data: Any, low_rank: Array, residual: Arr
         return residual
     rest = data.b - data.apply(low_rank)
     theta = problem.threshold_S(1.0, partial(l1.projection_threshold, rest))
-    return np.clip(rest, -theta, theta)
+    clipped: Array = np.clip(rest, -theta, theta)
+    return clipped
 
 
 def solution(
