@@ -14,14 +14,16 @@ from benchmarks.harness.judge import Judge, paper_weights
 from benchmarks.harness.machine import PeakMemory
 from benchmarks.harness.worker import RunSpec
 from benchmarks.paper import tables as paper_tables
-from benchmarks.quality import agreement
 from benchmarks.scale import scaling
-from benchmarks.speed import against_the_limit
 
 
 @pytest.fixture(scope="module")
 def small():
-    matrix, weights = agreement.problem(40, 24, 0.7, seed=3)
+    rng = np.random.default_rng(3)
+    matrix = rng.standard_normal((40, 3)) @ rng.standard_normal((3, 24)) + 0.1 * rng.standard_normal((40, 24))
+    matrix[rng.random(matrix.shape) < 0.05] += 5.0
+    matrix[rng.random(matrix.shape) > 0.7] = np.nan
+    weights = paper_weights(matrix, None, 0.02)
     fit = rw.decompose(matrix, lambdas=weights, method="fista", tol=1e-9, max_iter=20_000, rng=0)
     return matrix, weights, fit
 
@@ -104,8 +106,7 @@ def test_a_goal_on_the_objective_stops_where_it_is_reached():
 
 
 def test_a_fresh_process_answers_and_its_failures_are_rows():
-    arguments = {"m": 8, "n": 6, "rho": 1.0, "seed": 0}
-    broken = process.call("benchmarks.quality.agreement:problem", arguments, threads=1, hard_limit=120.0)
+    broken = process.call("operator:truediv", {"a": 1}, threads=1, hard_limit=120.0)
     assert broken["failure"].startswith("exit code 1: TypeError")
     late = process.call("time:sleep", {}, threads=1, hard_limit=0.01)
     assert late["failure"] == "no answer within 0 s"
@@ -193,22 +194,8 @@ def test_rendered_scenes_have_their_longer_side_as_rows():
     assert wide.matrix.dtype == np.uint8
 
 
-@pytest.mark.parametrize("method", ["hybrid", "fw-t"])
-def test_the_limits_are_measured(method):
-    parameters = {"height": 40, "width": 50, "frames": 40, "dtype": "float32"}
-    row = against_the_limit.compare("scene", parameters, method, threads=1, seed=0, steps=8)
-    assert row["ratio"] == pytest.approx(row["seconds"] / row["limit_seconds"], rel=0.5)
-    assert row["limit_seconds"] >= row["read_seconds"] > 0.0
-
-
 def test_the_slope_of_a_power_law():
     assert scaling.slope([(n, 3.0 * n**1.3) for n in (250, 500, 1000)]) == pytest.approx(1.3)
-
-
-def test_independent_optima_agree():
-    row = agreement.against_cvxpy(14, 9, 0.8, "hybrid", seed=1)
-    assert row["to_cvxpy"] < 1e-6
-    assert row["to_fista"] < 1e-6
 
 
 def test_peak_memory_sees_what_was_freed_again():

@@ -11,13 +11,10 @@ from benchmarks.harness.experiment import folder
 from benchmarks.harness.machine import ROOT
 from benchmarks.harness.results import Row, table
 from benchmarks.paper import figure1
-from benchmarks.quality import agreement
 from benchmarks.scale import scaling
-from benchmarks.speed import against_the_limit, peers, time_to_gap, time_to_objective
+from benchmarks.speed import peers
 
-EXPERIMENTS: tuple[ModuleType, ...] = (
-    time_to_objective, time_to_gap, against_the_limit, scaling, peers, agreement,
-)  # fmt: skip
+EXPERIMENTS: tuple[ModuleType, ...] = (scaling, peers)
 TARGET = ROOT / "docs" / "benchmarks.md"
 INTRODUCTION = """# Benchmarks
 
