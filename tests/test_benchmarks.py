@@ -23,7 +23,7 @@ def small():
     matrix = rng.standard_normal((40, 3)) @ rng.standard_normal((3, 24)) + 0.1 * rng.standard_normal((40, 24))
     matrix[rng.random(matrix.shape) < 0.05] += 5.0
     matrix[rng.random(matrix.shape) > 0.7] = np.nan
-    weights = paper_weights(matrix, None, 0.02)
+    weights = paper_weights(matrix, None, 0.03)
     fit = rw.decompose(matrix, lambdas=weights, method="fista", tol=1e-9, max_iter=20_000, rng=0)
     return matrix, weights, fit
 

@@ -18,8 +18,8 @@ from rankwolf.problem import SmoothProblem
 from rankwolf.solvers.base import MADE_AGAIN, Report, Solver, proximal_L
 from rankwolf.solvers.observed import dual_point, measured, solution
 
-# The lower bound is renewed after iteration k the next time ⌊k/6⌋ + 1 iterations later; ‖G‖₂ to this relative residual
-# by at most so many products.
+# The lower bound is renewed after iteration k the next time ⌊k/6⌋ + 1 iterations later; ‖G‖₂ to this relative residual,
+# or a tenth of the relative gap, by at most so many products.
 BOUND_INTERVAL, BOUND_TOL, BOUND_PRODUCTS = 6, 1e-3, 20
 
 
@@ -127,10 +127,11 @@ class Ista(Solver[SmoothProblem, ProximalState]):
         y = dual_point(problem, state.data, state.low_rank, residual)
         G = state.data.adjoint(y)
         tall = G if G.shape[0] >= G.shape[1] else G.conj().T
+        gap = max(state.objective - state.lower_bound, 0.0) / (state.objective or 1.0)
         pair = nuclear.leading_pair(
             lambda block: tall.conj().T @ (tall @ block.astype(G.dtype)),
             state.probes,
-            BOUND_TOL,
+            min(BOUND_TOL, 0.1 * gap),
             BOUND_PRODUCTS,
             state.rng,
             4,
