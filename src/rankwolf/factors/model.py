@@ -23,7 +23,7 @@ MEDIAN_TO_DEVIATION = 1.4826
 # The scale of a constant column, relative to its value: any other value is an outlier.
 CONSTANT_SCALE = 1e-6
 # Numbers of a block of rows: a few temporaries of it stay near the cache.
-BLOCK_NUMBERS = 2**17
+BLOCK_NUMBERS = 2**15
 # Rows whose residuals tell how heavy the tails of columns are.
 TAIL_ROWS = 1000
 # The quantiles of |residual| that tell it, and those of Gaussian numbers.

@@ -43,7 +43,7 @@ from rankwolf.weights.noise import OUTLIER_IN_SIGMAS
 # Where more than this share of a column is called an outlier, the column is probably not what the model takes it for.
 MANY = 0.2
 # Entries of a block of rows whose cells are scored together.
-BLOCK_ENTRIES = 2**16
+BLOCK_ENTRIES = 2**15
 # With contamination="auto" a row is an outlier beyond the distance that one in forty normal ones has: the median
 # and so many times the step from there to the ninth decile, which is 1.2816 standard deviations.
 ROW_DEVIATIONS, NINTH_DECILE = 1.96, 1.2816
