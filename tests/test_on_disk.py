@@ -353,7 +353,7 @@ def test_the_papers_methods_say_what_they_need(method, tmp_path):
     np.save(tmp_path / "x.npy", np.ones((100_000, 100), np.uint8))
     X = np.load(tmp_path / "x.npy", mmap_mode="r")
     with pytest.raises(
-        ValueError, match=r"keep 8 matrices .* 320 MB, and max_memory leaves .* 'hybrid' keeps none"
+        ValueError, match=r"keep 12 matrices .* 480 MB, and max_memory leaves .* 'hybrid' keeps none"
     ):
         rw.decompose(X, method=method, delta=1e-2, max_memory=resident_memory() + 100_000_000)
 

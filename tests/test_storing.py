@@ -124,7 +124,7 @@ def test_a_full_disk_for_working_arrays_is_one_clear_error(small_disk, monkeypat
     monkeypatch.setattr("tempfile.tempdir", str(small_disk))
     monkeypatch.setattr("rankwolf.data.open.resident_memory", lambda: 0)  # so that 1 byte is a limit
     with pytest.raises(OSError, match=r"No space left on device for .* GB of working arrays"):
-        rw.decompose(np.ones((5000, 100)), method="fista", max_iter=1, max_memory=1)
+        rw.decompose(np.ones((200_000, 100)), method="hybrid", delta=1e-2, max_iter=1, max_memory=1)
 
 
 @pytest.mark.doubts("low-rank part is zero", "λ_S is below the noise")

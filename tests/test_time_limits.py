@@ -240,16 +240,6 @@ class SlowDraws(np.random.Generator):
         return super().standard_normal(size, *options, **more)
 
 
-@pytest.mark.doubts("low-rank part is zero", "most of it is noise", "time limit")
-def test_fista_does_not_wait_for_a_wider_basis(gate):
-    settings = {"lambdas": (5.0, 1.0), "method": "fista"}
-    rw.decompose(NOISE[:60, :40], tol=0.1, **settings)  # compiled by now
-    draws = SlowDraws(np.random.PCG64(0), gate)
-    fit = rw.decompose(NOISE[:60, :40], rng=draws, max_seconds=0.2, **settings)
-    assert (draws.begun, draws.ended) == (1, [])
-    assert fit.status is rw.Status.TIME_LIMIT
-
-
 def test_a_deadline_is_in_force_in_its_thread_only():
     seen = []
     with Deadline(0.0):

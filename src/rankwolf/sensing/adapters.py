@@ -115,7 +115,7 @@ def recognised(sensing: Any, shape: Any, b: Any) -> Sensing | None:
     if all(hasattr(sensing, name) for name in ("ishape", "oshape", "H")) and callable(sensing):
         return _agree(_from_sigpy(sensing), shape)
     if all(callable(getattr(sensing, name, None)) for name in ("op", "adj_op")):
-        return _from_mrinufft(sensing, shape)
+        return _from_mrinufft(sensing, shape, b)
     if hasattr(sensing, "dims") and hasattr(sensing, "dimsd") and hasattr(sensing, "rmatvec"):
         return _from_pylops(sensing, shape)
     forward, backward = (
@@ -163,14 +163,17 @@ def _from_sigpy(operator: Any) -> Shaped:
     )
 
 
-def _from_mrinufft(operator: Any, shape: Any) -> Shaped:
-    """An operator on one image serves every frame of ``shape``; a list of operators has one for each."""
+def _from_mrinufft(operator: Any, shape: Any, b: Any) -> Shaped:
+    """An operator on one image serves every frame, of ``shape`` or of ``b``; a list of operators has one for each."""
     image = tuple(operator.shape)
-    wanted = check_image_shape((1, *image) if shape is None else shape)
+    single = np.dtype(getattr(operator, "cpx_dtype", np.complex64))
+    first = np.asarray(operator.op(np.zeros(image, single)))
+    parts = b if isinstance(b, list | tuple) else [b]
+    frames = max(1, sum(prod(np.shape(part)) for part in parts) // first.size)
+    wanted = check_image_shape((frames, *image) if shape is None else shape)
     frames = wanted[0]
     if prod(wanted[1:]) != prod(image):
         raise bad("shape", f"(frames, {', '.join(map(str, image))})", str(shape), "recover")
-    single = np.dtype(getattr(operator, "cpx_dtype", np.complex64))
 
     def forward(series: Array) -> Array:
         return np.stack([np.asarray(operator.op(frame.reshape(image))) for frame in series])
@@ -178,7 +181,6 @@ def _from_mrinufft(operator: Any, shape: Any) -> Shaped:
     def backward(values: Array) -> Array:
         return np.stack([np.asarray(operator.adj_op(frame)).reshape(image) for frame in values])
 
-    first = np.asarray(operator.op(np.zeros(image, single)))
     return Shaped(
         forward,
         backward,

@@ -163,6 +163,8 @@ def _frame(part: Any, shape: tuple[int, ...] | None, b: Any) -> Sensing:
         )
     if hasattr(part, "dims") and hasattr(part, "rmatvec"):
         return as_sensing(part, (1, *part.dims), b)
+    if hasattr(part, "adj_op"):
+        return as_sensing(part, (1, *part.shape), b)
     return as_sensing(part, shape, b)
 
 

@@ -145,26 +145,31 @@ def leading_singular_pair(
 def move(state: FrankWolfeState, vertex: Vertex, alpha: float, beta: float) -> None:
     """L ← L + α(V_L − L) and S ← S + β(V_S − S), with their images, t_L and t_S; r and G follow."""
     state.atoms.blend(1.0 - alpha, alpha * vertex.t_L, vertex.u, vertex.v)
-    state.image_L = (1.0 - alpha) * state.image_L + alpha * vertex.image_L
+    state.image_L *= 1.0 - alpha
+    state.image_L += alpha * vertex.image_L
     state.t_L += alpha * (vertex.t_L - state.t_L)
-    state.sparse = (1.0 - beta) * state.sparse
+    if state.image_S is not state.sparse:  # of a whole matrix, A[S] is S
+        state.image_S = (1.0 - beta) * state.image_S + beta * vertex.image_S
+    state.sparse *= 1.0 - beta
     state.sparse[vertex.place] += beta * vertex.t_S * vertex.sign
-    state.image_S = (1.0 - beta) * state.image_S + beta * vertex.image_S
     state.t_S += beta * (vertex.t_S - state.t_S)
     state.iteration += 1
     state.step_size, state.sparse_step_size = alpha, beta
-    state.residual = state.data.b - state.image_L - state.image_S
+    state.residual = state.data.b - state.image_L
+    state.residual -= state.image_S
 
 
 def shrink_sparse(problem: SmoothProblem, state: FrankWolfeState) -> None:
     """S ← the proximal step S + A*r/‖A‖², thresholded or projected; A*A ≼ ‖A‖²·I takes the place of P_Q ≼ I."""
     data, step = state.data, 1.0 / state.data.norm**2
-    target = state.sparse + step * data.adjoint(state.residual)
+    target = step * data.adjoint(state.residual)
+    target += state.sparse
     threshold = problem.threshold_S(step, lambda radius: l1.projection_threshold(target, radius))
     state.sparse = l1.soft_threshold(target, threshold)
     state.t_S = l1.norm(state.sparse)
     state.image_S = data.apply(state.sparse)
-    state.residual = data.b - state.image_L - state.image_S
+    state.residual = data.b - state.image_L
+    state.residual -= state.image_S
     state.gradient = data.adjoint(state.residual)
 
 
@@ -215,7 +220,7 @@ class FrankWolfe(FrankWolfeMethod):
 
     ``step``: ``"open-loop"`` is 2/(k + 2); ``"line-search"`` minimises exactly along the segment. Cost of an iteration:
     one product with A*, two with A on matrices of rank one, and those of the oracle, 2mn operations for each vector.
-    Memory: four matrices. No bound on ‖A‖ is needed.
+    Memory: about ten matrices. No bound on ‖A‖ is needed.
 
     >>> import numpy as np, rankwolf as rw
     >>> X = np.outer(np.arange(1.0, 31.0), np.ones(20))

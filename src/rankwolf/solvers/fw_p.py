@@ -11,7 +11,7 @@ class FrankWolfeProjection(FrankWolfeMethod):
     """Algorithm 4: a Frank-Wolfe step on both parts, then S is projected onto ‖S‖₁ ≤ τ_S.
 
     Cost of an iteration: two products with A*, two with A, of which one is on a matrix of rank one, and those of the
-    oracle. Memory: five matrices.
+    oracle. Memory: about ten matrices.
 
     >>> import numpy as np, rankwolf as rw
     >>> X = np.outer(np.arange(1.0, 31.0), np.ones(20))

@@ -7,7 +7,7 @@ import numpy as np
 from rankwolf.data import Data
 from rankwolf.ground.arrays import Array, inner
 from rankwolf.problem import Penalized
-from rankwolf.solvers.fw import FrankWolfeMethod, FrankWolfeState, find_vertex, move, shrink_sparse
+from rankwolf.solvers.fw import FrankWolfeMethod, FrankWolfeState, Vertex, find_vertex, move, shrink_sparse
 
 
 class FrankWolfeThresholding(FrankWolfeMethod):
@@ -30,16 +30,20 @@ class FrankWolfeThresholding(FrankWolfeMethod):
         """Lines 4 to 9."""
         # Line 4, with U_L = g(x)/λ_L and U_S = g(x)/λ_S of lines 8 and 9 of the iteration before.
         vertex = find_vertex(problem, state, state.objective(problem), self.oracle)
-        # Line 5: ½‖r − αA[V_L − L] − βA[V_S − S]‖² + λ_L(t_L + α(V_t − t_L)) + λ_S(…) over α and β in [0, 1].
-        a, b, r = vertex.image_L - state.image_L, vertex.image_S - state.image_S, state.residual
-        across = inner(a, b)
-        quadratic = np.array([[inner(a, a), across], [across, inner(b, b)]])
-        slope_L = problem.penalty(vertex.t_L, 0.0) - problem.penalty(state.t_L, 0.0) - inner(r, a)
-        slope_S = problem.penalty(0.0, vertex.t_S) - problem.penalty(0.0, state.t_S) - inner(r, b)
-        alpha, beta = minimize_on_square(quadratic, np.array([slope_L, slope_S]))
+        alpha, beta = best_steps(problem, state, vertex)  # line 5
         move(state, vertex, alpha, beta)  # line 6
         shrink_sparse(problem, state)  # line 7: T[S − P_Q[L + S − M]]; and t_S = ‖S‖₁
         return state
+
+
+def best_steps(problem: Penalized, state: FrankWolfeState, vertex: Vertex) -> tuple[float, float]:
+    """The α and β in [0, 1] that minimise ½‖r − αA[V_L − L] − βA[V_S − S]‖² + λ_L·t_L + λ_S·t_S on the way."""
+    a, b, r = vertex.image_L - state.image_L, vertex.image_S - state.image_S, state.residual
+    across = inner(a, b)
+    quadratic = np.array([[inner(a, a), across], [across, inner(b, b)]])
+    slope_L = problem.penalty(vertex.t_L, 0.0) - problem.penalty(state.t_L, 0.0) - inner(r, a)
+    slope_S = problem.penalty(0.0, vertex.t_S) - problem.penalty(0.0, state.t_S) - inner(r, b)
+    return minimize_on_square(quadratic, np.array([slope_L, slope_S]))
 
 
 def minimize_on_square(quadratic: Array, linear: Array) -> tuple[float, float]:

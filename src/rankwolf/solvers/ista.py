@@ -101,7 +101,8 @@ class Ista(Solver[SmoothProblem, ProximalState]):
         residual = measurements.b - image
         downhill = step * measurements.adjoint(residual)
         # Line 3: D_θ[L̂ − (1/L_f)·A*(A[L̂ + Ŝ] − b)].
-        low_rank, state.factors = proximal_L(problem, L + downhill, step, state.warm)
+        low_rank, found = proximal_L(problem, L + downhill, step, state.warm)
+        state.factors = LowRank(found.u, found.s.astype(np.float64, copy=False), found.vt)
         # Line 4: T_θ[Ŝ − (1/L_f)·A*(A[L̂ + Ŝ] − b)].
         target = S + downhill
         theta = problem.threshold_S(step, partial(l1.projection_threshold, target))

@@ -22,7 +22,7 @@ from rankwolf.solvers.base import MeasuredSolution, Solution
 from rankwolf.solvers.data_terms import intervals
 
 # What a run keeps at most: b, L, S, their images, r and temporary arrays.
-MATRICES = 8
+MATRICES = 12
 
 
 class Observed:
