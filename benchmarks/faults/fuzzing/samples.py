@@ -46,7 +46,7 @@ def npz(folder: Path) -> None:
 
 
 def mat(folder: Path) -> None:
-    from rankwolf.files.matlab import write_mat73
+    from rankwolf.files.writing import write_mat73
 
     scipy.io.savemat(
         folder / "a.mat", {"x": matrix(), "note": "hello", "cells": np.array([[1, "a"]], object)}
