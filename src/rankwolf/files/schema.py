@@ -229,4 +229,33 @@ LIVE = Schema(
         **{name: Entry(e.kinds, e.shape, e.least, e.most, e.finite, True) for name, e in MASK.arrays.items()},
     },
 )
-SCHEMAS = {"result": RESULT, "checkpoint": CHECKPOINT, "mask": MASK, "live": LIVE}
+# The parameters of each column, and their least values.
+COLUMNS = {"centre": None, "scale": 1e-150, "noise": 1e-150, "resolution": 0, "size": 0, "power": 0}
+PARAMETERS = {"n_components", "center", "contamination", "whiten", "implicit", "forgetting"}
+FACTORS = Schema(
+    "a model that RobustPCA.save wrote",
+    2,
+    "about",
+    {
+        "parameters": lambda value: isinstance(value, dict) and set(value) == PARAMETERS,
+        "offset": is_number,
+        "dtype": lambda value: value in ("float32", "float64"),
+        "samples": is_count,
+        "seen": is_size,
+        "rounds": is_count,
+        "rows": is_size,
+        "strength": is_pair,
+        "features": lambda value: isinstance(value, list) and all(isinstance(name, str) for name in value),
+    },
+    {
+        **{
+            f"{part}_{name}": Entry("f8", ("n",), least)
+            for part in ("model", "core")
+            for name, least in COLUMNS.items()
+        },
+        **{f"{part}_loadings": Entry("f8", ("n", f"{part} r")) for part in ("model", "core")},
+        "scatter_matrix": Entry("f8", ("w", "n")),
+        "scatter_diagonal": Entry("f8", ("n",)),
+    },
+)
+SCHEMAS = {"factors": FACTORS, "result": RESULT, "checkpoint": CHECKPOINT, "mask": MASK, "live": LIVE}
