@@ -102,20 +102,16 @@ def stored_bytes(address: Address) -> int:
     if not address.path.is_dir():
         with open_foreign(address) as file:
             return os.fstat(file.fileno()).st_size
-    total, folders = 0, [os.fspath(address.path)]
-    while folders:
-        with os.scandir(folders.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(entry.path)
-                elif entry.is_file(follow_symlinks=False):
-                    total += entry.stat(follow_symlinks=False).st_size
-                else:
-                    place = os.path.relpath(entry.path, address.path)
-                    raise address.bad(
-                        f"{place!r} in it is a symbolic link or no plain file, and not followed. Copy the store with "
-                        "'cp -rL' first."
-                    )
+    total = 0
+    for folder, folders, names in os.walk(address.path):
+        for path in (os.path.join(folder, name) for name in (*folders, *names)):
+            about = os.lstat(path)
+            if not (stat.S_ISDIR(about.st_mode) or stat.S_ISREG(about.st_mode)):
+                raise address.bad(
+                    f"{os.path.relpath(path, address.path)!r} in it is a symbolic link or no plain file, and not "
+                    "followed. Copy the store with 'cp -rL' first."
+                )
+            total += about.st_size if stat.S_ISREG(about.st_mode) else 0
     return total
 
 
