@@ -195,7 +195,7 @@ def open_image(path: Path, inside: Path | None = None) -> Any:
     """The image as Pillow opens it; a ValueError that names the file, also for an image that claims an absurd size."""
     address = Address(path)
     needed("PIL")
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
     file = open_foreign(address, inside)
     try:
@@ -204,7 +204,9 @@ def open_image(path: Path, inside: Path | None = None) -> Any:
             image = Image.open(file, formats=IMAGE_FORMATS)
     except Exception as error:
         file.close()
-        raise address.bad(f"the image cannot be opened ({error}). Replace or remove it.") from error
+        known = f"it is none of {', '.join(IMAGE_FORMATS)}"
+        said = known if isinstance(error, UnidentifiedImageError) else error
+        raise address.bad(f"the image cannot be opened ({said}). Replace or remove it.") from error
     image._exclusive_fp = True  # so that closing the image closes the file
     return image
 
