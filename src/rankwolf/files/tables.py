@@ -540,9 +540,11 @@ def read_arrow(address: Address, found: Any, options: TableOptions) -> Answer:
         except (ValueError, AttributeError):  # not JSON, or not a dictionary
             marked = []
         names = [name for name in marked if isinstance(name, str) and name in table.names]
-        types, first = needed("pyarrow.types"), schema.field(0).type
-        numbers = pandas.api.types.is_numeric_dtype(table.frame[0].dtype) or types.is_decimal(first)
-        auto = [] if len(table.names) == 1 or numbers or types.is_null(first) else [0]
+        types = needed("pyarrow.types")
+        named = ("string", "large_string", "string_view", "dictionary", "temporal")
+        first = schema.field(0).type
+        fits = any(getattr(types, f"is_{kind}")(first) for kind in named)
+        auto = [0] if len(table.names) > 1 and fits else []
         table.index = [table.names.index(names[0])] if names else auto
     words, arrays = matrix_of(table, options, [])
     if str(words.get("index_name") or "").startswith("__index_level_"):  # pandas made it up
