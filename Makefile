@@ -41,7 +41,8 @@ test: $(VENV)/dev.stamp
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 # The core without what only POSIX has (tests/portable): no fcntl, no resource, no fork, nothing from /proc about memory.
-CORE := tests/test_platform.py tests/ground tests/files/test_kinds.py tests/test_input.py tests/test_oracles.py
+CORE := tests/ground $(addprefix tests/files/test_,kinds.py tables.py schema.py) $(addprefix tests/test_,platform.py input.py \
+	oracles.py forms.py saved_results.py parts.py checkpoint_contents.py decompose_command.py people_commands.py)
 
 FAST := $(addprefix tests/test_,forms.py hybrid.py oracles.py kernels.py stopping.py theory.py)
 

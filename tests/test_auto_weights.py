@@ -145,12 +145,16 @@ def test_a_rung_predicts_as_robust_regressions_of_its_rows_do():
     assert np.sqrt(np.mean(moved**2)) < 0.005 * rung.sigma
 
 
-def test_the_first_decomposition_compiles_three_kernels(tmp_path):
+def test_the_first_decomposition_compiles_three_kernels_and_says_so(tmp_path):
     """A newcomer waits for each of them, 0.1 to 0.4 s: the noise of a sample is measured without one of its own."""
-    code = (
-        "import numpy as np, rankwolf as rw; rw.decompose(np.random.default_rng(0).standard_normal((60, 30)))"
-    )
+    code = "import numpy as np, rankwolf as rw; rw.decompose(np.random.default_rng(0).standard_normal((60, 30)){})"
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=environment, check=True)
+
+    def said(more):
+        words = [sys.executable, "-W", "ignore", "-c", code.format(more)]
+        return subprocess.run(words, env=environment, check=True, capture_output=True, text=True).stderr
+
+    assert said(", verbose=True").count("compiling") == 1
+    assert said(", verbose=True") == said("") == ""  # once on this machine; to nobody who did not ask
     names = {path.name.split("-")[0].split(".")[-1] for path in tmp_path.rglob("*.nbi")}
     assert names == {"describe_tile", "clip_dual", "clip_residual", "must"}

@@ -62,6 +62,8 @@ def test_no_workers_left_is_one_error(monkeypatch):
 
         with pytest.raises(RuntimeError, match="Every Dask worker is gone"):
             rw.decompose(as_dask(scene()), rng=0, tol=0.0, max_iter=20, callback=leave)
+        with pytest.raises(RuntimeError, match="No Dask worker came within 1 seconds"):
+            rw.decompose(as_dask(scene()), rng=0)  # once an error of Dask's own
 
 
 def allocating(block_info=None, *, most):

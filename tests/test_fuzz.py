@@ -36,7 +36,7 @@ def test_changed_files_of_every_kind(tmp_path):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     rows = [line.split("|")[1:3] for line in done.stdout.splitlines() if line.startswith("| ")][1:]
-    assert len(rows) == 17
+    assert len(rows) == 18
     assert all(int(count) >= 1 for _, count in rows), done.stdout
 
 

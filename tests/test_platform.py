@@ -60,6 +60,17 @@ def test_a_lock_is_held_against_other_processes_and_ends_with_its_file(tmp_path)
     assert other() == "True"
 
 
+def test_room_for_a_file_never_cuts_it(tmp_path, monkeypatch):
+    """Before: every HDF5 file that was written on Windows or macOS lost its end."""
+    monkeypatch.delattr(platform.os, "posix_fallocate", raising=False)
+    for before, wanted in ((100, 60), (60, 100)):
+        with (tmp_path / "a").open("wb") as file:
+            file.write(bytes(before))
+            file.flush()
+            platform.reserve(file, wanted)
+        assert (tmp_path / "a").stat().st_size == 100
+
+
 BLAS = """
 import numpy, scipy.linalg
 from rankwolf.ground.blas import one_blas_thread, _libraries

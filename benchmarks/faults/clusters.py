@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,61 @@ def disturbed_workers(name: str, harm: Callable[[int], None], tries: int, seed: 
             good += right
             if not right and not wrong:
                 wrong = f"objective {fit.objective!r} instead of {calm.objective!r}"
+    return name, tries, good, wrong
+
+
+def adaptive(name: str, tries: int) -> Row:
+    """A cluster that Dask itself makes larger and smaller meanwhile. Survived: the objective of a calm one."""
+    good, wrong = 0, ""
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster, timeout=300),
+    ):
+        X = matrix(ROWS, COLUMNS, ROWS // 6)
+        calm = solve(X, "hybrid")
+        cluster.adapt(minimum=1, maximum=3, interval="200ms", wait_count=1)
+        for _ in range(tries):
+            fit = solve(X, "hybrid")
+            right = abs(fit.objective / calm.objective - 1.0) <= AGREEMENT
+            good += right
+            wrong = wrong or ("" if right else f"objective {fit.objective!r} instead of {calm.objective!r}")
+    return name, tries, good, wrong
+
+
+def killed_every_second(name: str, seed: int, seconds: float = 60.0) -> Row:
+    """For a minute, every second one of three. Survived: the calm objective, or one error that says what to do."""
+    rng, over = random.Random(seed), threading.Event()
+    with (
+        LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster, timeout=300),
+    ):
+        X = matrix(ROWS, COLUMNS, ROWS // 6)
+        calm = solve(X, "hybrid")
+
+        def harm() -> None:
+            end = time.monotonic() + seconds
+            while not over.wait(1.0) and time.monotonic() < end:
+                nannies = list(cluster.workers.values())
+                # One that dies while it starts is given up by Dask, and no worker would be left soon.
+                living = [one.pid for one in nannies if one.process and one.process.status.name == "running"]
+                with suppress(ProcessLookupError, IndexError):
+                    kill(rng.choice(living))
+
+        killer = threading.Thread(target=harm, daemon=True)
+        killer.start()
+        tries, good, wrong, started = 0, 0, "", time.monotonic()
+        while time.monotonic() < started + seconds or not tries:
+            tries += 1
+            try:
+                fit = solve(X, "hybrid")
+                right = abs(fit.objective / calm.objective - 1.0) <= AGREEMENT
+                said = f"objective {fit.objective!r} instead of {calm.objective!r}"
+            except RuntimeError as error:
+                right, said = "worker" in str(error), str(error)
+            good += right
+            wrong = wrong or ("" if right else said)
+        over.set()
+        killer.join()
     return name, tries, good, wrong
 
 
@@ -174,6 +229,8 @@ def survive(tries: int, seed: int) -> Iterator[Row]:
     rows: list[Callable[[], Row]] = [
         partial(disturbed_workers, "Dask worker killed", kill, tries, seed),
         partial(disturbed_workers, "Dask worker stopped for 2 s", pause, tries, seed),
+        partial(killed_every_second, "Dask worker killed every second for a minute", seed),
+        partial(adaptive, "Dask cluster that adapts", tries),
         partial(restarted_scheduler, "Dask scheduler killed, run resumed on another", tries, seed),
         partial(full_memory, "Dask worker out of memory", tries),
     ]

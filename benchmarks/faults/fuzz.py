@@ -149,6 +149,21 @@ def _load(path: Path, sample: Path, output: Path) -> int:
     return 0
 
 
+def _learn(path: Path, sample: Path, output: Path) -> int:
+    """A model of RobustPCA that scores rows and learns from more."""
+    import rankwolf as rw
+    from benchmarks.faults.fuzzing.samples import matrix
+
+    try:
+        model = rw.RobustPCA.load(path)
+        model.transform(matrix(20))
+        model.partial_fit(matrix(20))
+    except (ValueError, OSError) as error:
+        print(f"rankwolf: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
 def _resume(path: Path, sample: Path, output: Path) -> int:
     import json
 
@@ -193,8 +208,8 @@ def _recover(path: Path, sample: Path, output: Path) -> int:
 
 
 ACTIONS: dict[str, Callable[[Path, Path, Path], int]] = {
-    "video": _separate, "image": _separate, "result": _load, "checkpoint": _resume, "mask": _model, "live": _go_on,
-    "cfl": _recover, "ismrmrd": _recover,
+    "video": _separate, "image": _separate, "result": _load, "factors": _learn, "checkpoint": _resume, "mask": _model,
+    "live": _go_on, "cfl": _recover, "ismrmrd": _recover,
 }  # fmt: skip
 
 

@@ -196,7 +196,7 @@ def is_own(entry: os.stat_result) -> bool:
 
 
 def reserve(file: IO[bytes], size: int) -> None:
-    """Give a file ``size`` bytes, reserved on the disk where the system can, so that a full disk is an error now."""
+    """Give a file at least ``size`` bytes, reserved on the disk where the system can: a full disk is an error now."""
     if hasattr(os, "posix_fallocate"):
         try:
             os.posix_fallocate(file.fileno(), 0, size)
@@ -204,7 +204,8 @@ def reserve(file: IO[bytes], size: int) -> None:
         except OSError as error:
             if error.errno in FULL:
                 raise
-    file.truncate(size)
+    if os.fstat(file.fileno()).st_size < size:
+        file.truncate(size)
 
 
 def flush_to_disk(path: Path) -> None:

@@ -181,7 +181,7 @@ def test_options_of_tables(tmp_path):
     back = read_matrix(path, options=TableOptions(drop=["name"], index="none"))
     assert back.labels.columns == ("id", "x", "y")
     pd.read_csv(path).to_parquet(tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match=r"column 'name' must hold numbers. It holds the type"):
+    with pytest.raises(ValueError, match=r"column 'name' must hold numbers. It holds 'anna' in row 0"):
         read_matrix(tmp_path / "a.parquet")
     back = read_matrix(tmp_path / "a.parquet", options=TableOptions(drop=["id"], index="name"))
     assert back.labels == Labels(("x", "y"), ["anna", "bert"], "name")

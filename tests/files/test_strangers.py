@@ -298,3 +298,22 @@ def test_blocks_that_are_larger_than_they_say_are_not_cut():
     for chunks in (X, X.T):  # a rechunk by the caller himself would have cut it before
         with pytest.raises(ValueError, match=r"declares|axes don't match|block"):
             rw.decompose(chunks, rng=0)
+
+
+def test_small_texts_may_be_pipes_devices_and_deep(tmp_path):
+    """Before: a pipe for summary.json or temporalROI.txt hung, a link to /dev/zero filled the memory."""
+    np.save(tmp_path / "x.npy", numbers())
+    (tmp_path / "out").mkdir()
+    (tmp_path / "truth").mkdir()
+    (tmp_path / "truth" / "gt000001.png").write_bytes(b"")
+    solve = ("decompose", "x.npy", "-o", "out", "--checkpoint", "c", "--resume")
+    score = ("score", "out", "--truth", "truth")
+    makers = (os.mkfifo, lambda path: path.symlink_to("/dev/zero"), lambda path: path.write_text("[" * 10**5))
+    for make in makers:
+        for words, name, says in (
+            (solve, "out/summary.json", "exists already"),
+            (score, "truth/temporalROI.txt", ""),
+        ):
+            make(tmp_path / name)
+            assert_one_line(command(*words, cwd=tmp_path), says)
+            (tmp_path / name).unlink()

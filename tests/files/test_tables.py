@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from rankwolf.files import TableOptions, read_matrix
-from rankwolf.files.cells import decimal_of, number_of
-from rankwolf.files.text import Dialect, find_dialect
+from rankwolf.files.tables import Dialect, decimal_of, find_dialect, number_of
 
 
 def table():

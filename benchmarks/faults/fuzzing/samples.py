@@ -46,7 +46,7 @@ def npz(folder: Path) -> None:
 
 
 def mat(folder: Path) -> None:
-    from rankwolf.files.matlab import write_mat73
+    from rankwolf.files.writing import write_mat73
 
     scipy.io.savemat(
         folder / "a.mat", {"x": matrix(), "note": "hello", "cells": np.array([[1, "a"]], object)}
@@ -210,6 +210,15 @@ def result(folder: Path) -> None:
     fit.save(folder / "b.npz", with_sparse=False)
 
 
+def factors(folder: Path) -> None:
+    """Models of RobustPCA, with and without names of columns."""
+    import pandas as pd
+
+    data = matrix(60)
+    rw.RobustPCA(2).fit(data).save(folder / "a.npz")
+    rw.RobustPCA(2, whiten=True).fit(pd.DataFrame(data, columns=list("abcdefghi"))).save(folder / "b.npz")
+
+
 def checkpoint(folder: Path) -> None:
     """One for each method that keeps any, beside the matrix that it is of."""
     (folder / "data").mkdir()
@@ -280,6 +289,6 @@ def live(folder: Path) -> None:
 SAMPLES: dict[str, Callable[[Path], None]] = {
     "npy": npy, "npz": npz, "mat": mat, "h5": h5, "zarr": store, "parquet": parquet, "csv": csv, "feather": feather,
     "xlsx": xlsx, "video": video,
-    "image": image, "result": result, "checkpoint": checkpoint, "mask": mask, "live": live,
+    "image": image, "result": result, "factors": factors, "checkpoint": checkpoint, "mask": mask, "live": live,
     "cfl": cfl, "ismrmrd": ismrmrd,
 }  # fmt: skip

@@ -152,14 +152,16 @@ def is_done(
     command: str, add_options: Callable[[argparse.ArgumentParser], None], arguments: argparse.Namespace
 ) -> bool:
     """Whether ``--resume`` asks for a job whose results are in the output already, which is then said."""
-    import json
+    if not arguments.resume or not (arguments.output / SUMMARY).exists():
+        return False
+    from rankwolf.files.door import read_json
 
     try:
-        summary = json.loads((arguments.output / SUMMARY).read_text(encoding="utf-8"))
+        summary = read_json(arguments.output / SUMMARY)
     except (OSError, ValueError):
         return False
     job = same_job(command, add_options, arguments)
-    done = bool(arguments.resume and isinstance(summary, dict) and summary.get("command") == job)
+    done = bool(isinstance(summary, dict) and summary.get("command") == job)
     if done:
         output = Output.of(arguments)
         output.say(f"This job is done: its results are in {arguments.output}. Nothing was computed.")

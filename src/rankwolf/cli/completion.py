@@ -1,16 +1,31 @@
-"""``rankwolf completion``: scripts that make a shell complete commands, options and their values."""
+"""``rankwolf completion``: scripts that make a shell complete commands, options and their values.
+
+A script asks this command what may come next, so that it never grows old: ``rankwolf completion bash --for dec``.
+"""
 
 from __future__ import annotations
 
 import argparse
 import shlex
-from typing import Any, NamedTuple
+import sys
+from typing import Any
 
-SHELLS = ("bash", "zsh", "fish")
 HOW = {
     "bash": 'eval "$(rankwolf completion bash)"  in ~/.bashrc',
     "zsh": 'eval "$(rankwolf completion zsh)"  in ~/.zshrc, after compinit',
     "fish": "rankwolf completion fish > ~/.config/fish/completions/rankwolf.fish",
+}
+# Where no words come back, the shell completes names of files.
+BASH = """_rankwolf() {{
+    COMPREPLY=($({command} completion bash --for "${{COMP_WORDS[@]:1:COMP_CWORD}}" 2>/dev/null))
+}}
+complete -o default -F _rankwolf rankwolf
+"""
+SCRIPTS = {
+    "bash": BASH,
+    "zsh": "autoload -U +X bashcompinit && bashcompinit\n" + BASH,
+    "fish": "complete -c rankwolf -a "
+    "'({command} completion fish --for (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'\n",
 }
 
 
@@ -22,118 +37,45 @@ def add_parser(subparsers: Any) -> None:
         description="Print a script for a shell. "
         + " | ".join(f"{name}: {how}" for name, how in HOW.items()),
     )
-    parser.add_argument("shell", choices=SHELLS, help="which shell")
+    parser.add_argument("shell", choices=tuple(HOW), help="which shell")
+    parser.add_argument("--for", dest="typed", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the script for ``arguments.shell``, made from the options that the commands have; returns 0."""
+    """Print the script for ``arguments.shell``, or the words that fit the last one of ``--for``; returns 0."""
+    if arguments.typed is None:
+        command = f"{shlex.quote(sys.executable)} -m rankwolf"
+        print(f"# rankwolf: {HOW[arguments.shell]}")
+        print(SCRIPTS[arguments.shell].format(command=command), end="")
+        return 0
     from rankwolf.cli.main import build_parser, find_commands
 
-    commands = commands_of(build_parser(find_commands()))
-    print({"bash": bash, "zsh": zsh, "fish": fish}[arguments.shell](commands), end="")
+    *before, last = arguments.typed or [""]
+    for word, what in candidates(build_parser(find_commands()), before).items():
+        if word.startswith(last):
+            print(f"{word}\t{what}" if arguments.shell == "fish" else word)
     return 0
 
 
-class Option(NamedTuple):
-    """``names`` as they are typed; ``values``: the words that may follow, empty for any word, None for none at all."""
+def candidates(parser: argparse.ArgumentParser, before: list[str]) -> dict[str, str]:
+    """The words that may come after ``before``, and what they mean; none where any word may come.
 
-    names: tuple[str, ...]
-    values: tuple[str, ...] | None
-    help: str
-
-
-class Command(NamedTuple):
-    """A command: ``help`` says what it is for, ``words`` are the values that its arguments without a name may have."""
-
-    name: str
-    help: str
-    options: tuple[Option, ...]
-    words: tuple[str, ...]
-
-
-def commands_of(parser: argparse.ArgumentParser) -> list[Command]:
-    """The commands that ``parser`` has as subparsers, with their options, in its order."""
-    actions = parser._actions  # argparse has no other way to ask
-    subparsers = next(action for action in actions if isinstance(action, argparse._SubParsersAction))
-    helps = {choice.dest: choice.help or "" for choice in subparsers._choices_actions}
-    return [_command(name, helps.get(name, ""), sub) for name, sub in subparsers.choices.items()]
-
-
-def _command(name: str, words: str, parser: argparse.ArgumentParser) -> Command:
-    options: list[Option] = []
-    plain: list[str] = []
+    argparse has no other way to ask than by its actions.
+    """
     for action in parser._actions:
-        choices = tuple(str(choice) for choice in action.choices or ())
-        if action.option_strings:
-            takes = action.nargs != 0
-            text = (action.help or "").replace("%(default)s", str(action.default)).replace("%%", "%")
-            options.append(Option(tuple(action.option_strings), choices if takes else None, text))
-        else:
-            plain += choices
-    return Command(name, words, tuple(options), tuple(plain))
-
-
-def bash(commands: list[Command]) -> str:
-    """The script for bash; where it knows no options or values, it completes names of files."""
-    names = " ".join(command.name for command in commands)
-    cases = "".join(_bash_case(command) for command in commands)
-    return f"""# rankwolf: {HOW["bash"]}
-_rankwolf() {{
-    local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" options="" values=""
-    COMPREPLY=()
-    if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "{names} --help --version" -- "$word"))
-        return
-    fi
-    case "${{COMP_WORDS[1]}}" in
-{cases}    esac
-    if [ -n "$values" ]; then
-        COMPREPLY=($(compgen -W "$values" -- "$word"))
-    elif [[ "$word" == -* ]]; then
-        COMPREPLY=($(compgen -W "$options" -- "$word"))
-    else
-        COMPREPLY=($(compgen -f -- "$word"))
-    fi
-}}
-complete -o filenames -F _rankwolf rankwolf
-"""
-
-
-def _bash_case(command: Command) -> str:
-    names = " ".join(name for option in command.options for name in option.names)
-    lines = [f"    {command.name})", f'        options="{names}"']
-    if command.words:
-        lines.append(f'        values="{" ".join(command.words)}"')
-    with_values = [option for option in command.options if option.values]
-    if with_values:
-        lines.append('        case "$before" in')
-        lines += [
-            f'        {"|".join(option.names)}) values="{" ".join(option.values or ())}";;'
-            for option in with_values
-        ]
-        lines.append("        esac")
-    return "\n".join([*lines, "        ;;", ""])
-
-
-def zsh(commands: list[Command]) -> str:
-    """The script for zsh: the one for bash, which zsh runs by ``bashcompinit``."""
-    return f"# rankwolf: {HOW['zsh']}\nautoload -U +X bashcompinit && bashcompinit\n" + bash(commands)
-
-
-def fish(commands: list[Command]) -> str:
-    """The script for fish: one ``complete`` line for each command and each option."""
-    lines = [f"# rankwolf: {HOW['fish']}", "complete -c rankwolf -n __fish_use_subcommand -l version"]
-    for command in commands:
-        lines.append(
-            f"complete -c rankwolf -f -n __fish_use_subcommand -a {command.name} -d {shlex.quote(command.help)}"
-        )
-        seen = f"-n '__fish_seen_subcommand_from {command.name}'"
-        for option in command.options:
-            words = [f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names]
-            if option.values is not None:
-                words.append("-x -a " + shlex.quote(" ".join(option.values)) if option.values else "-r")
-            words.append(f"-d {shlex.quote(option.help)}")
-            lines.append(f"complete -c rankwolf {seen} {' '.join(words)}")
-        if command.words:
-            lines.append(f"complete -c rankwolf -f {seen} -a {shlex.quote(' '.join(command.words))}")
-    return "\n".join(lines) + "\n"
+        if isinstance(action, argparse._SubParsersAction):
+            if before and before[0] in action.choices:
+                return candidates(action.choices[before[0]], before[1:])
+            helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
+            return {**helps, "--help": "", "--version": ""}
+    named = {name: action for action in parser._actions for name in action.option_strings}
+    if before and before[-1] in named and named[before[-1]].nargs != 0:
+        return dict.fromkeys(map(str, named[before[-1]].choices or ()), "")
+    plain = [
+        choice for action in parser._actions if not action.option_strings for choice in action.choices or ()
+    ]
+    shown = {name: action for name, action in named.items() if action.help != argparse.SUPPRESS}
+    return dict.fromkeys(map(str, plain), "") | {
+        name: (action.help or "").replace("%(default)s", str(action.default)).replace("%%", "%")
+        for name, action in shown.items()
+    }

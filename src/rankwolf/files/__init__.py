@@ -22,8 +22,16 @@ says what it holds. Nothing is unpickled. This package imports nothing of Rankwo
 """
 
 from rankwolf.files.address import Address
-from rankwolf.files.kinds import KINDS, Kind, is_table, kind_named, open_dataset, read_matrix
-from rankwolf.files.named_matrix import LabelledMatrix, Labels
+from rankwolf.files.kinds import (
+    KINDS,
+    Kind,
+    LabelledMatrix,
+    Labels,
+    is_table,
+    kind_named,
+    open_dataset,
+    read_matrix,
+)
 from rankwolf.files.tables import TableOptions
 from rankwolf.files.writing import write_factors, write_rows, write_sparse
 

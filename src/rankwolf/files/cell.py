@@ -5,7 +5,7 @@ HDF5, FFmpeg, Arrow and the other libraries in C may crash, hang or fill the mem
 system has them, and with nothing but a pipe to this one. A crash, a hang or an explosion there is one sentence here.
 
 A job is a function ``job(request)`` that yields pairs (words, arrays): ``words`` is JSON, ``arrays`` a dict of NumPy
-arrays without objects. Each pair is one message: its length, JSON, and the bytes of the arrays one after the other.
+arrays without objects. Each pair is one message: a line of JSON, and the bytes of the arrays one after the other.
 The child reads its request from standard input, which stays open as long as its parent lives; it ends when that does.
 """
 
@@ -14,16 +14,17 @@ from __future__ import annotations
 import json
 import os
 import signal
-import struct
 import subprocess
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from math import inf, prod
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -42,8 +43,8 @@ class CellLimits:
     ``memory_factor``: a library holds the file, its own form of the contents and the array: so many times the contents.
     ``memory``: bytes for the library itself, which is imported under the limit. ``seconds`` of processor time, and
     ``seconds_per_mb`` of the file: a spreadsheet takes 5 s a MB. ``patience``: on the clock the child may be silent for
-    so many times as long, because others may use the processor too. ``most_words``: the longest JSON of a message.
-    ``long``: bytes for a job that goes on for long, such as a video.
+    so many times as long, because others may use the processor too. ``long``: bytes for a job that goes on
+    for long, such as a video.
     """
 
     memory_factor: float = 3.0
@@ -51,7 +52,6 @@ class CellLimits:
     seconds: float = 15.0
     seconds_per_mb: float = 10.0
     patience: float = 4.0
-    most_words: int = 2**31
     long: int = 4 * 2**30
 
 
@@ -85,27 +85,21 @@ class Cell:
         memory = LIMITS.long if most is None else int(LIMITS.memory_factor * most) + LIMITS.memory
         limits = [memory, None if most is None else self._seconds]
         told = {**request, "path": os.fspath(address.path), "member": address.member, "shown": address.shown}
-        loud = None if os.environ.get("RANKWOLF_DEBUG") else subprocess.DEVNULL
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", START, json.dumps(sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=loud,
+            stderr=None if os.environ.get("RANKWOLF_DEBUG") else subprocess.DEVNULL,
             env={**os.environ, **ONE_THREAD},
             pipesize=2**20,
         )
+        assert self._process.stdin
+        assert self._process.stdout
+        self._in, self._out = self._process.stdin, self._process.stdout
         threading.Thread(target=self._watch, daemon=True).start()
-        line = json.dumps({"job": job, "limits": limits, "request": told}).encode()
-        try:
-            self._in.write(line + b"\n")
+        with suppress(OSError):  # it has ended already; reading will say how
+            self._in.write(json.dumps({"job": job, "limits": limits, "request": told}).encode() + b"\n")
             self._in.flush()
-        except OSError:  # it has ended already; reading will say how
-            return
-
-    @property
-    def _in(self) -> IO[bytes]:
-        assert self._process.stdin is not None
-        return self._process.stdin
 
     def __enter__(self) -> Cell:
         return self
@@ -116,22 +110,30 @@ class Cell:
     def close(self) -> None:
         """End the child."""
         self._process.kill()
-        for pipe in (self._process.stdin, self._process.stdout):
-            try:
-                if pipe is not None:
-                    pipe.close()
-            except OSError:
-                continue
+        for pipe in (self._in, self._out):
+            with suppress(OSError):
+                pipe.close()
         self._process.wait()
 
     def __iter__(self) -> Iterator[Message]:
         while True:
             self._waiting_since = time.monotonic()
-            message = self._message()
+            line = self._out.readline()
+            if not line.endswith(b"\n"):
+                raise self._ended()
+            words = json.loads(line)
+            if "arrays" not in words:
+                self._waiting_since = inf
+                break
+            arrays = {name: self._array(*about) for name, about in words["arrays"].items()}
             self._waiting_since = inf
-            if message is None:
-                return
-            yield message
+            yield words["words"], arrays
+        if "refused" in words:
+            raise RefusedError(words["refused"])
+        if "missing" in words:
+            raise missing(words["missing"])
+        if "system" in words:
+            raise OSError(*words["system"])
 
     def _watch(self) -> None:
         """End a child that lets somebody wait for too long; in a thread of its own."""
@@ -141,44 +143,20 @@ class Cell:
                 self._process.kill()
             time.sleep(0.5)
 
-    def _message(self) -> Message | None:
-        length = struct.unpack("<Q", self._take(8))[0]
-        if length > LIMITS.most_words:
-            raise self._address.bad("it has more names than can be read.")
-        words = json.loads(self._take(length))
-        if "end" in words:
-            return None
-        if "refused" in words:
-            raise RefusedError(words["refused"])
-        if "missing" in words:
-            raise missing(words["missing"])
-        if "system" in words:
-            raise OSError(*words["system"])
-        arrays, total = {}, 0
-        for name, (kind, shape, order) in words["arrays"].items():
-            dtype = np.dtype(kind)
-            total += prod(shape) * dtype.itemsize
-            if self._most is not None:
-                check_memory(self._address, total, self._most)
-            if dtype.kind not in KINDS:
-                raise self._address.bad(f"it holds {dtype}, which is no plain array.")
-            flat = np.empty(prod(shape) * dtype.itemsize, np.uint8)
-            self._fill(flat.data)
-            arrays[name] = flat.view(dtype).reshape(shape, order=order)
-        return words["words"], arrays
-
-    def _take(self, count: int) -> bytes:
-        held = bytearray(count)
-        self._fill(memoryview(held))
-        return bytes(held)
-
-    def _fill(self, view: memoryview) -> None:
-        assert self._process.stdout is not None
+    def _array(self, kind: str, shape: list[int], order: Any) -> Array:
+        dtype = np.dtype(kind)
+        if self._most is not None:
+            check_memory(self._address, prod(shape) * dtype.itemsize, self._most)
+        if dtype.kind not in KINDS:
+            raise self._address.bad(f"it holds {dtype}, which is no plain array.")
+        flat = np.empty(prod(shape) * dtype.itemsize, np.uint8)
+        view = memoryview(flat.data)
         while view:
-            count = self._process.stdout.readinto(view)  # type: ignore[attr-defined]
+            count = self._out.readinto(view)  # type: ignore[attr-defined]
             if not count:
                 raise self._ended()
             view = view[count:]
+        return flat.view(dtype).reshape(shape, order=order)
 
     def _ended(self) -> RefusedError:
         """What to say of a child that ended before it had said all."""
@@ -204,12 +182,12 @@ def child() -> None:
     """Do one job; called in the child, where nothing has been read yet."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the parent too, which ends this process
     answers = os.fdopen(os.dup(1), "wb", buffering=2**20)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)  # what a library prints is no answer
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints is no answer
     told = json.loads(sys.stdin.buffer.readline())
     end_with_parent()
     request = told["request"]
-    address = Address.parse(Address(_path(request["path"]), request["member"], request["shown"]))
+    last: dict[str, Any] = {"end": True}
+    address = Address(Path(request["path"]), request["member"], request["shown"])
     try:
         module, _, name = told["job"].partition(":")
         job = getattr(import_module(module), name)
@@ -217,39 +195,27 @@ def child() -> None:
         with address.reading(request.get("words", "what it should be")):
             for words, arrays in job(address, request):
                 _send(answers, words, arrays)
-        _write(answers, {"end": True})
     except RefusedError as error:
-        _write(answers, {"refused": str(error)})
+        last = {"refused": str(error)}
     except ModuleNotFoundError as error:
-        _write(answers, {"missing": (error.name or "").partition(".")[0]})
+        last = {"missing": (error.name or "").partition(".")[0]}
     except OSError as error:
-        _write(answers, {"system": [error.errno, error.strerror, error.filename]})
+        last = {"system": [error.errno, error.strerror, error.filename]}
     except BaseException:
         traceback.print_exc()
         os._exit(70)
+    answers.write(json.dumps(last).encode() + b"\n")
     answers.flush()
     os._exit(0)  # at once: threads of libraries need not be waited for
 
 
-def _path(text: str) -> Any:
-    from pathlib import Path
-
-    return Path(text)
-
-
 def _send(answers: IO[bytes], words: Any, arrays: dict[str, Array]) -> None:
-    orders = {
-        name: "C" if array.flags.c_contiguous or not array.flags.f_contiguous else "F"
-        for name, array in arrays.items()
-    }
-    described = {name: [array.dtype.str, array.shape, orders[name]] for name, array in arrays.items()}
-    _write(answers, {"words": words, "arrays": described})
+    described, contents = {}, []
     for name, array in arrays.items():
-        lines = np.ascontiguousarray(array.T if orders[name] == "F" else array)
-        answers.write(lines.reshape(-1).view(np.uint8).data)
+        order = "C" if array.flags.c_contiguous or not array.flags.f_contiguous else "F"
+        described[name] = (array.dtype.str, array.shape, order)
+        contents.append(np.ascontiguousarray(array.T if order == "F" else array))
+    answers.write(json.dumps({"words": words, "arrays": described}).encode() + b"\n")
+    for content in contents:
+        answers.write(content.reshape(-1).view(np.uint8).data)
     answers.flush()
-
-
-def _write(answers: IO[bytes], words: Any) -> None:
-    line = json.dumps(words).encode()
-    answers.write(struct.pack("<Q", len(line)) + line)

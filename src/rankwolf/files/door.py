@@ -47,13 +47,13 @@ class Limits:
 
     ``harmless`` is allowed to any file. ``growth``: a larger one may take so many times its own bytes. Real data
     compresses by 2 to 20; zeros by 230 to 1000. ``share``: of the free memory, what data may take at most, because a
-    run needs about as much again. ``metadata``: the longest description of a Zarr array.
+    run needs about as much again. ``small``: the longest text that is read as a whole, such as a summary.
     """
 
     harmless: int = 256 * 2**20
     growth: int = 100
     share: float = 0.75
-    metadata: int = 2**20
+    small: int = 2**24
 
 
 LIMITS = Limits()
@@ -79,25 +79,39 @@ def open_foreign(address: Address, inside: Path | None = None) -> IO[bytes]:
     return os.fdopen(number, "rb")
 
 
+def read_small(path: Path) -> str:
+    """The text of a small file, such as a summary in JSON; a ValueError for anything else of that name."""
+    address = Address(path)
+    with open_foreign(address) as file:
+        content = file.read(LIMITS.small + 1)
+    if len(content) > LIMITS.small:
+        raise address.bad(f"it has more than {size(LIMITS.small)}.")
+    return content.decode("utf-8")
+
+
+def read_json(path: Path) -> Any:
+    """What a small file of JSON holds; a ValueError for anything else of that name."""
+    try:
+        return json.loads(read_small(path))
+    except RecursionError:
+        raise Address(path).bad("its brackets are too deep.") from None
+
+
 def stored_bytes(address: Address) -> int:
     """How many bytes a file has, or all files of a folder together; an error where one of them is no plain file."""
     if not address.path.is_dir():
         with open_foreign(address) as file:
             return os.fstat(file.fileno()).st_size
-    total, folders = 0, [os.fspath(address.path)]
-    while folders:
-        with os.scandir(folders.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(entry.path)
-                elif entry.is_file(follow_symlinks=False):
-                    total += entry.stat(follow_symlinks=False).st_size
-                else:
-                    place = os.path.relpath(entry.path, address.path)
-                    raise address.bad(
-                        f"{place!r} in it is a symbolic link or no plain file, and not followed. Copy the store with "
-                        "'cp -rL' first."
-                    )
+    total = 0
+    for folder, folders, names in os.walk(address.path):
+        for path in (os.path.join(folder, name) for name in (*folders, *names)):
+            about = os.lstat(path)
+            if not (stat.S_ISDIR(about.st_mode) or stat.S_ISREG(about.st_mode)):
+                raise address.bad(
+                    f"{os.path.relpath(path, address.path)!r} in it is a symbolic link or no plain file, and not "
+                    "followed. Copy the store with 'cp -rL' first."
+                )
+            total += about.st_size if stat.S_ISREG(about.st_mode) else 0
     return total
 
 
@@ -181,7 +195,7 @@ def open_image(path: Path, inside: Path | None = None) -> Any:
     """The image as Pillow opens it; a ValueError that names the file, also for an image that claims an absurd size."""
     address = Address(path)
     needed("PIL")
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
     file = open_foreign(address, inside)
     try:
@@ -190,7 +204,9 @@ def open_image(path: Path, inside: Path | None = None) -> Any:
             image = Image.open(file, formats=IMAGE_FORMATS)
     except Exception as error:
         file.close()
-        raise address.bad(f"the image cannot be opened ({error}). Replace or remove it.") from error
+        known = f"it is none of {', '.join(IMAGE_FORMATS)}"
+        said = known if isinstance(error, UnidentifiedImageError) else error
+        raise address.bad(f"the image cannot be opened ({said}). Replace or remove it.") from error
     image._exclusive_fp = True  # so that closing the image closes the file
     return image
 
@@ -213,24 +229,17 @@ def zarr_metadata(folder: Path) -> dict[str, Any]:
     """The description of the Zarr array in a folder; empty where there is none, or none that can be read."""
     for path in (folder / ".zarray", folder / "zarr.json"):
         try:
-            if path.is_file() and path.stat().st_size <= LIMITS.metadata:
-                loaded = json.loads(path.read_text(encoding="utf-8"))
-                if isinstance(loaded, dict) and (
-                    path.name == ".zarray" or loaded.get("node_type") == "array"
-                ):
-                    return loaded
-        except (ValueError, RecursionError):
+            found = read_json(path) if path.is_file() else None
+        except ValueError:
             continue
+        if isinstance(found, dict) and (path.name == ".zarray" or found.get("node_type") == "array"):
+            return found
     return {}
 
 
 def _codec_names(part: Any) -> list[str]:
-    if isinstance(part, list):
-        return [name for item in part for name in _codec_names(item)]
-    if not isinstance(part, dict):
-        return []
-    own = [str(part[key]) for key in ("id", "name") if key in part]
-    inner = part.get("configuration")
-    return own + (
-        _codec_names([inner.get("codecs"), inner.get("index_codecs")]) if isinstance(inner, dict) else []
-    )
+    """All names and ids in a description of codecs, however deep."""
+    if isinstance(part, dict):
+        own = [str(part[key]) for key in ("id", "name") if key in part]
+        return own + _codec_names(list(part.values()))
+    return [name for item in part for name in _codec_names(item)] if isinstance(part, list) else []

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import scipy.sparse
+from typing import Any, NamedTuple
 
 from rankwolf.files.address import Address
 from rankwolf.files.cell import ask
 from rankwolf.files.door import LIMITS, most_memory, open_foreign, stored_bytes
-from rankwolf.files.named_matrix import LabelledMatrix, Labels
 from rankwolf.files.npz import read_header
 from rankwolf.files.readers import check_matrix, open_in_place
-from rankwolf.files.tables import TableOptions
-from rankwolf.files.text import Dialect
-from rankwolf.ground.arrays import Array
+from rankwolf.files.tables import Dialect, TableOptions
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """A kind of file: what people call it, its endings, and whether it can hold a sparse matrix, or several arrays."""
 
     name: str
@@ -50,6 +44,57 @@ TEXTS = ("csv", "tsv", "csv.gz", "tsv.gz")
 TABLES = (*TEXTS, "parquet", "feather", "xlsx")
 # A matrix of up to this share of the memory that it may take is read once and kept; a larger one stays on the disk.
 KEPT_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Names of columns and rows, where the file had any; ``index_name`` is that of the index column."""
+
+    columns: Sequence[str] | None = None
+    index: Sequence[Any] | None = None
+    index_name: str | None = None
+
+    def column(self, number: int) -> str:
+        """The name of a column; "column 3" where columns have none."""
+        return f"column {number}" if self.columns is None else str(self.columns[number])
+
+    def row(self, number: int) -> str:
+        """The name of a row; "row 3" where rows have none."""
+        return f"row {number}" if self.index is None else str(self.index[number])
+
+
+NO_LABELS = Labels()
+
+
+@dataclass(frozen=True)
+class LabelledMatrix:
+    """The matrix in a file: ``values`` is an array with NaN for missing entries, a dataset, or a CSR array.
+
+    ``kind`` and ``member`` say where it came from, so that L and S can be written in the same way. ``warnings`` are
+    sentences about damage in spite of which it was read, ``notes`` about what was assumed: an encoding, a decimal mark.
+    ``keys`` are names of columns that look like keys of the rows but are part of the matrix. ``dialect`` says how a
+    text was written. ``limits``: (low, high) of cells that are only known to be above or below a value, NaN elsewhere.
+    """
+
+    values: Any
+    kind: str
+    labels: Labels = NO_LABELS
+    member: str | None = None
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    dialect: Dialect | None = None
+    limits: tuple[Any, Any] | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns)."""
+        return int(self.values.shape[0]), int(self.values.shape[1])
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether ``values`` is a sparse matrix."""
+        return hasattr(self.values, "tocsr")
 
 
 def kind_named(name: str) -> Kind:
@@ -82,10 +127,13 @@ def read_matrix(
     if kind.name not in TABLES and options.for_tables:
         words = " and ".join(options.for_tables)
         raise address.bad(f"{words} is for tables with names, and {kind.words} has none.")
-    if kind.name == "npy":
-        with address.reading(kind.words):
-            return LabelledMatrix(read_npy(address), "npy")
-    return _from_cell(address, kind, options, max_memory, KEPT_SHARE if may_stay else None)
+    if kind.name != "npy":
+        return _from_cell(address, kind, options, max_memory, KEPT_SHARE if may_stay else None)
+    # Its header is the one thing that is parsed here and not in the cell: a line of Python's own syntax.
+    with address.reading(kind.words), open_foreign(address) as file:
+        header = read_header(address, file, stored_bytes(address))
+        check_matrix(address, header.shape, header.dtype)
+        return LabelledMatrix(header.mapped(file), "npy")
 
 
 def open_dataset(address: Any) -> Any:
@@ -95,18 +143,6 @@ def open_dataset(address: Any) -> Any:
     if kind.name not in ("hdf5", "zarr"):
         raise address.bad("only .npy, HDF5 and Zarr stay on the disk.")
     return _from_cell(address, kind, TableOptions(), None, 0.0).values
-
-
-def read_npy(address: Address) -> Array:
-    """The array as a memory map: rows are read when they are needed.
-
-    Its header is the one thing that is parsed here and not in the cell: a line of Python's own syntax.
-    """
-    with open_foreign(address) as file:
-        shape, fortran_order, dtype = read_header(address, file, stored_bytes(address))
-        check_matrix(address, shape, dtype)
-        order = "F" if fortran_order else "C"
-        return np.memmap(file, dtype, "r", file.tell(), shape, order=order)  # type: ignore[call-overload,no-any-return]
 
 
 def _from_cell(
@@ -133,17 +169,18 @@ def _from_cell(
     if "stays" in words:
         values: Any = open_in_place(address.path, member)
     elif "sparse" in words:
+        from scipy.sparse import csr_array
+
         parts = (arrays["data"], arrays["indices"], arrays["indptr"])
-        values = scipy.sparse.csr_array(parts, shape=tuple(words["sparse"]))
+        values = csr_array(parts, shape=tuple(words["sparse"]))
     else:
         values = arrays["values"]
     index = arrays["index"].tolist() if "index" in arrays else words.get("index")
     columns = words.get("columns")
-    found = "mat73" if kind.name == "mat" and words.get("hdf5") else kind.name
     return LabelledMatrix(
         values,
-        found,
-        Labels(None if columns is None else tuple(columns), index, words.get("index_name")),
+        words.get("kind", kind.name),
+        Labels(columns and tuple(columns), index, words.get("index_name")),
         member,
         tuple(words.get("warnings", ())),
         tuple(words.get("notes", ())),

@@ -7,16 +7,16 @@ zero frequency is in the middle, as BART and scanners have it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rankwolf.files.address import Address
 from rankwolf.files.cell import ask
 from rankwolf.files.door import check_memory, most_memory, open_foreign, stored_bytes
-from rankwolf.files.readers import check_place, follow
+from rankwolf.files.readers import follow
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
 
@@ -28,8 +28,7 @@ COILS, TIME = 3, 10
 NOISE_SCAN = 1 << 18
 
 
-@dataclass(frozen=True)
-class KSpace:
+class KSpace(NamedTuple):
     """Measured values (frames, coils, …image), or samples (frames, coils, …) at ``points`` (frames, samples, 2)."""
 
     values: Array
@@ -100,7 +99,7 @@ def _bart(address: Address, most: int) -> Array:
     shape = tuple(map(int, lines[places[0] + 1].split()))
     if not shape or min(shape) < 1 or len(shape) > 16:
         raise header.bad(f"its dimensions are {shape}.")
-    count = int(np.prod(shape, dtype=object))
+    count = prod(shape)
     check_memory(data, 8 * count, most)
     with open_foreign(data) as file:
         values = np.fromfile(file, "<c8", count)
@@ -111,15 +110,14 @@ def _bart(address: Address, most: int) -> Array:
 
 def _bart_series(values: Array) -> Array:
     """(frames, coils, z, y, x) of BART's dimensions, without a z of length 1; the others must have length 1."""
-    rest = [k for k, side in enumerate(values.shape) if side > 1 and k not in (0, 1, 2, COILS, TIME)]
-    if rest:
+    places = (TIME, COILS, 2, 1, 0)
+    rest = [k for k in range(16) if k not in places]
+    long = [k for k in rest if values.shape[k] > 1]
+    if long:
         raise ValueError(
-            f"dimension {rest[0]} has length {values.shape[rest[0]]}; only 0 to 3 and 10 are read"
+            f"dimension {long[0]} has length {values.shape[long[0]]}; only 0 to 3 and 10 are read"
         )
-    turned = values.transpose(
-        TIME, COILS, 2, 1, 0, *(k for k in range(16) if k not in (0, 1, 2, COILS, TIME))
-    )
-    series = turned.reshape(turned.shape[:5])
+    series = values.transpose(*places, *rest).reshape([values.shape[k] for k in places])
     return np.ascontiguousarray(series[:, :, 0] if series.shape[2] == 1 else series)
 
 
@@ -128,48 +126,45 @@ def _ismrmrd(address: Address, most: int) -> tuple[Any, dict[str, Array]]:
     h5py = needed("h5py")
     with h5py.File(address.path, "r") as file:
         group = address.member or ("dataset" if "dataset" in file else address.choose(list(file), "group"))
-        found = follow(Address(address.path, f"{group}/data"), file)
-        check_place(address, found)
+        found = follow(address, file, f"{group}/data")
         if not {"head", "traj", "data"} <= set(found.dtype.names or ()):
             raise address.bad("it is no ISMRMRD file: its 'data' has no head, traj and data.")
         lines = [line for line in found[...] if not int(line["head"]["flags"]) & NOISE_SCAN]
     if not lines:
         raise address.bad("it holds no measurement.")
-    heads = [line["head"] for line in lines]
-    coils, samples = int(heads[0]["active_channels"]), int(heads[0]["number_of_samples"])
-    indices = {name: np.array([int(head["idx"][name]) for head in heads]) for name in
-               ("phase", "repetition", "kspace_encode_step_1", "kspace_encode_step_2")}  # fmt: skip
-    order = indices["phase"] if np.ptp(indices["phase"]) else indices["repetition"]
-    frames = np.unique(order, return_inverse=True)[1]
-    if any((int(h["active_channels"]), int(h["number_of_samples"])) != (coils, samples) for h in heads):
+    heads = np.array([line["head"] for line in lines])
+    counts, index = heads[["active_channels", "number_of_samples", "trajectory_dimensions"]], heads["idx"]
+    if (counts != counts[0]).any():
         raise address.bad("its acquisitions have different numbers of channels or samples.")
-    data = [np.asarray(line["data"], "<f4").view("<c8").reshape(coils, samples) for line in lines]
+    coils, samples, dimensions = map(int, counts[0])
+    order = index["phase"] if np.ptp(index["phase"]) else index["repetition"]
+    frames = np.unique(order, return_inverse=True)[1]
     count = int(frames.max()) + 1
-    if int(heads[0]["trajectory_dimensions"]):
-        each = np.bincount(frames)
-        if np.ptp(each):
+    data = np.stack([np.asarray(line["data"], "<f4").view("<c8").reshape(coils, samples) for line in lines])
+    if dimensions:
+        if np.ptp(np.bincount(frames)):
             raise address.bad(
                 "its frames have different numbers of spokes, which only rankwolf.recover in Python takes."
             )
-        dimensions = int(heads[0]["trajectory_dimensions"])
         chosen = np.argsort(frames, kind="stable")
-        points = np.stack([np.asarray(lines[k]["traj"], "<f4").reshape(samples, dimensions) for k in chosen])
-        spokes = np.stack([data[k] for k in chosen]).reshape(count, int(each[0]), coils, samples)
+        points = np.stack(
+            [np.asarray(lines[k]["traj"], np.float64).reshape(samples, dimensions) for k in chosen]
+        )
+        spokes = np.swapaxes(data[chosen].reshape(count, -1, coils, samples), 1, 2)
         side = int(heads[0]["center_sample"]) * 2 or samples
         return (
             {"centred": True, "image_shape": [side, side]},
             {
-                "values": np.swapaxes(spokes, 1, 2).reshape(count, coils, -1),
-                "points": points.reshape(count, -1, dimensions)[..., ::-1].astype(np.float64),
+                "values": spokes.reshape(count, coils, -1),
+                "points": points.reshape(count, -1, dimensions)[..., ::-1],
             },
         )
-    rows = int(indices["kspace_encode_step_1"].max()) + 1
-    depths = int(indices["kspace_encode_step_2"].max()) + 1
-    check_memory(address, 8 * count * coils * depths * rows * samples, most)
-    grid = np.zeros((count, coils, depths, rows, samples), np.complex64)
-    for k, line in enumerate(data):
-        grid[frames[k], :, indices["kspace_encode_step_2"][k], indices["kspace_encode_step_1"][k]] = line
-    return {"centred": True}, {"values": grid[:, :, 0] if depths == 1 else grid}
+    rows, depths = index["kspace_encode_step_1"], index["kspace_encode_step_2"]
+    shape = (count, coils, int(depths.max()) + 1, int(rows.max()) + 1, samples)
+    check_memory(address, 8 * prod(shape), most)
+    grid = np.zeros(shape, np.complex64)
+    grid[frames, :, depths, rows] = data
+    return {"centred": True}, {"values": grid[:, :, 0] if shape[2] == 1 else grid}
 
 
 def write_images(path: Path, images: Array, kind: str) -> None:

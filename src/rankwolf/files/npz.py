@@ -42,6 +42,11 @@ class Header(NamedTuple):
         """How many bytes the array takes."""
         return prod(self.shape) * self.dtype.itemsize
 
+    def mapped(self, file: IO[bytes]) -> Array:
+        """The array in the file, which stands at the data, as a memory map: rows are read when they are needed."""
+        order = "F" if self.fortran_order else "C"
+        return np.memmap(file, self.dtype, "r", file.tell(), self.shape, order)  # type: ignore[call-overload,no-any-return]
+
 
 def read_header(address: Address, file: IO[bytes], size: int) -> Header:
     """Shape, order and type of an ``.npy``; a ValueError if its ``size`` bytes cannot hold so much, or hold objects.

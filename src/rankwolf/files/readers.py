@@ -15,7 +15,6 @@ import numpy as np
 from rankwolf.files.address import Address
 from rankwolf.files.door import check_codecs, check_memory, open_foreign, open_zip, zarr_metadata
 from rankwolf.files.tables import Answer, TableOptions, read_arrow, read_text, read_xlsx
-from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
 
 REAL_KINDS = "biuf"
@@ -37,32 +36,21 @@ def matrix(address: Address, request: dict[str, Any]) -> Iterator[Answer]:
         yield _stored(address, kind, request)
         return
     with open_foreign(address) as file:
-        if kind in ("csv", "csv.gz", "tsv", "tsv.gz"):
+        if kind.startswith(("csv", "tsv")):
             yield read_text(address, file, options, "\t" if kind.startswith("tsv") else ",")
         elif kind == "parquet":
             yield read_arrow(address, needed("pyarrow.parquet").ParquetFile(file).read(), options)
         elif kind == "feather":
             yield read_arrow(address, needed("pyarrow.feather").read_table(file, memory_map=False), options)
-        elif kind == "xlsx":
-            open_zip(address, file, most).close()
+        elif kind in ("xlsx", "npz"):
+            names = open_zip(address, file, most).namelist()
             file.seek(0)
-            yield read_xlsx(address, file, options)
-        elif kind == "npz":
-            with open_zip(address, file, most) as archive:
-                names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
-            file.seek(0)
-            yield _npz(address, file, names)
+            yield read_xlsx(address, file, options) if kind == "xlsx" else _npz(address, file, names)
         else:
             start = file.read(20)
             file.seek(0)
             is_hdf5 = b"MATLAB 7.3" in start or start.startswith(b"\x89HDF")
             yield _mat73(address, most) if is_hdf5 else _mat(address, file)
-
-
-def _dense(address: Address, values: Any, most: int, **words: Any) -> Answer:
-    check_matrix(address, values.shape, values.dtype)
-    check_memory(address, values.size * values.dtype.itemsize, most)
-    return words, {"values": np.asarray(values[...])}
 
 
 def check_matrix(address: Address, shape: tuple[int, ...], dtype: Any) -> None:
@@ -76,11 +64,11 @@ def check_matrix(address: Address, shape: tuple[int, ...], dtype: Any) -> None:
         raise address.bad(f"it must have at least one row and one column. Its shape is {tuple(shape)}.")
 
 
-def _sparse(address: Address, found: Any, **words: Any) -> Answer:
-    """A sparse matrix as its three arrays. Every index is checked: a wrong one would crash a product."""
-    if found.dtype.kind not in REAL_KINDS:
-        raise address.bad(f"it must hold real numbers. Its type is {found.dtype}.")
+def _numbers(address: Address, found: Any, **words: Any) -> Answer:
+    """A matrix of NumPy or SciPy. Every index of a sparse one is checked: a wrong one would crash a product."""
     check_matrix(address, found.shape, found.dtype)
+    if isinstance(found, np.ndarray):
+        return words, {"values": found}
     if found.format == "coo":
         for indices, side in zip(found.coords, found.shape, strict=True):
             if indices.size and not 0 <= int(indices.min()) <= int(indices.max()) < side:
@@ -92,17 +80,16 @@ def _sparse(address: Address, found: Any, **words: Any) -> Answer:
     return {**words, "sparse": [int(side) for side in rows.shape]}, arrays
 
 
-def _npz(address: Address, file: Any, names: list[str]) -> Answer:
+def _npz(address: Address, file: Any, members: list[str]) -> Answer:
     """The named array, the only array, or the matrix of ``scipy.sparse.save_npz``."""
+    names = sorted(name.removesuffix(".npy") for name in members if name.endswith(".npy"))
     if address.member is None and {"format", "shape", "data"} <= set(names):
         from scipy.sparse import load_npz
 
-        return _sparse(address, load_npz(file))
+        return _numbers(address, load_npz(file))
     with np.load(file, allow_pickle=False) as loaded:
-        name = address.choose(sorted(names), "array")
-        values = loaded[name]
-    check_matrix(address, values.shape, values.dtype)
-    return {"member": name}, {"values": values}
+        name = address.choose(names, "array")
+        return _numbers(address, loaded[name], member=name)
 
 
 # Matlab
@@ -110,71 +97,56 @@ def _npz(address: Address, file: Any, names: list[str]) -> Answer:
 
 def _mat(address: Address, file: Any) -> Answer:
     from scipy.io import loadmat, whosmat
-    from scipy.sparse import issparse
 
     held = {name: (shape, kind) for name, shape, kind in whosmat(file)}
+    strange = {name: kind for name, (_, kind) in held.items()
+               if kind in ("char", "cell", "struct", "object", "function", "opaque")}  # fmt: skip
+    if address.member in strange:
+        raise address.bad(f"its class is {strange[address.member]}, which is no matrix of numbers.")
     numbers = [
-        name
-        for name, (shape, kind) in held.items()
-        if len(shape) == 2
-        and max(shape) > 1
-        and kind not in ("char", "cell", "struct", "object", "function", "opaque")
-    ]
-    name = address.member if address.member in held else address.choose(numbers, "matrix")
-    if name not in numbers and held[name][1] in ("char", "cell", "struct", "object", "function", "opaque"):
-        raise address.bad(f"its class is {held[name][1]}, which is no matrix of numbers.")
+        name for name, (shape, _) in held.items()
+        if name == address.member or (name not in strange and len(shape) == 2 and max(shape) > 1)
+    ]  # fmt: skip
+    name = address.choose(numbers, "matrix")
     file.seek(0)
-    found = loadmat(file, variable_names=[name])[name]
-    if issparse(found):
-        return _sparse(address, found, member=name)
-    check_matrix(address, found.shape, found.dtype)
-    return {"member": name}, {"values": found}
+    return _numbers(address, loadmat(file, variable_names=[name])[name], member=name)
 
 
 def _mat73(address: Address, most: int) -> Answer:
+    """Matlab stores columns, HDF5 rows; a sparse matrix is a group of ``data``, ``ir`` (rows), ``jc`` (columns)."""
     h5py = needed("h5py")
-    with h5py.File(address.path, "r") as file:
-        names = [
-            name
-            for name in file
-            if isinstance(file.get(name, getlink=True), h5py.HardLink) and _is_matrix(h5py, file[name])
-        ]
-        named = (
-            address
-            if address.member
-            else Address(address.path, address.choose(names, "matrix"), address.shown)
+
+    def is_matrix(item: Any) -> bool:
+        if isinstance(item, h5py.Group):
+            return "MATLAB_sparse" in item.attrs
+        return (
+            item.shape is not None
+            and len(item.shape) == 2
+            and item.dtype.kind in REAL_KINDS
+            and item.size > 1
         )
-        item = follow(named, file)
-        member = str(named.member).strip("/")
-        if not isinstance(item, h5py.Group):
-            check_place(named, item)
-            check_matrix(named, item.shape, item.dtype)
-            check_memory(named, item.size * item.dtype.itemsize, most)
-            return {"member": member, "hdf5": True}, {
-                "values": np.asarray(item[...]).T
-            }  # Matlab stores columns, HDF5 rows
+
+    with h5py.File(address.path, "r") as file:
+        hard = [name for name in file if isinstance(file.get(name, getlink=True), h5py.HardLink)]
+        member = address.member or address.choose([name for name in hard if is_matrix(file[name])], "matrix")
+        item = follow(address, file, member)
+        words = {"member": member.strip("/"), "kind": "mat73"}
+        if isinstance(item, h5py.Dataset):
+            check_matrix(address, item.shape, item.dtype)
+            return _numbers(address, held(address, item, most).T, **words)
         if "MATLAB_sparse" not in item.attrs:
-            raise named.bad("it is a structure, not a matrix.")
+            raise address.bad("it is a structure, not a matrix.")
         from scipy.sparse import csc_array
 
-        # Compressed columns: data, ir (rows), jc (where columns begin). A matrix without entries has only jc.
-        parts: list[Array] = [np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64)]
-        for place, name in enumerate(("data", "ir", "jc")):
-            if name in item:
-                part = follow(Address(address.path, f"{item.name}/{name}"), file)
-                check_place(named, part)
-                check_memory(named, part.size * part.dtype.itemsize, most)
-                parts[place] = np.asarray(part[...]).ravel()
-        shape = (int(item.attrs["MATLAB_sparse"]), parts[2].size - 1)
-        # uint64, as Matlab writes them, would make SciPy's indices unsigned.
-        indices = (parts[1].astype(np.int64), parts[2].astype(np.int64))
-        return _sparse(named, csc_array((parts[0], *indices), shape=shape), member=member, hdf5=True)
-
-
-def _is_matrix(h5py: Any, item: Any) -> bool:
-    if isinstance(item, h5py.Group):
-        return "MATLAB_sparse" in item.attrs
-    return item.shape is not None and len(item.shape) == 2 and item.dtype.kind in "biuf" and item.size > 1
+        # A matrix without entries has only jc. uint64, as Matlab writes them, would make SciPy's indices unsigned.
+        parts = [
+            held(address, follow(address, file, f"{item.name}/{name}"), most) if name in item else np.zeros(0)
+            for name in ("data", "ir", "jc")
+        ]
+        data, rows, columns = (part.ravel() for part in parts)
+        shape = (int(item.attrs["MATLAB_sparse"]), columns.size - 1)
+        indices = (rows.astype(np.int64), columns.astype(np.int64))
+        return _numbers(address, csc_array((data, *indices), shape=shape), **words)
 
 
 # Stores
@@ -183,21 +155,26 @@ def _is_matrix(h5py: Any, item: Any) -> bool:
 def _stored(address: Address, kind: str, request: dict[str, Any]) -> Answer:
     """The matrix in HDF5 or Zarr: its numbers, or only its name where it is to stay."""
     found = (_hdf5 if kind == "hdf5" else _zarr)(address)
-    member = (found.name if kind == "hdf5" else found.path) or None
     check_matrix(address, found.shape, found.dtype)
     nbytes = found.shape[0] * found.shape[1] * np.dtype(found.dtype).itemsize
     stays = request["stays"] is not None and nbytes > request["stays"]
-    limit = request["plausible"] if stays else request["most"]
-    if limit is not None:
+    if (limit := request["plausible" if stays else "most"]) is not None:
         check_memory(address, nbytes, limit)
-    words = {"member": member, "warnings": absent_chunks(found) if kind == "zarr" else []}
-    if stays:
-        if request["look"]:
-            step = max(1, PORTION * found.shape[0] // nbytes)
-            for start in range(0, found.shape[0], step):
-                found[start : start + step]
-        return {**words, "stays": True}, {}
-    return _dense(address, found, request["most"], **words)
+    words = {"member": (found.name if kind == "hdf5" else found.path) or None}
+    words["warnings"] = absent_chunks(found) if kind == "zarr" else []
+    if not stays:
+        return _numbers(address, np.asarray(found[...]), **words)
+    if request["look"]:
+        step = max(1, PORTION * found.shape[0] // nbytes)
+        for start in range(0, found.shape[0], step):
+            found[start : start + step]
+    return {**words, "stays": True}, {}
+
+
+def held(address: Address, dataset: Any, most: int) -> Any:
+    """The entries of a dataset as an array, if they take at most so many bytes."""
+    check_memory(address, dataset.size * np.dtype(dataset.dtype).itemsize, most)
+    return np.asarray(dataset[...])
 
 
 def _hdf5(address: Address) -> Any:
@@ -205,32 +182,24 @@ def _hdf5(address: Address) -> Any:
     if not h5py.is_hdf5(address.path):
         raise address.bad("it is not an HDF5 file.")
     file = h5py.File(address.path, "r")
-    dataset = follow(address, file) if address.member else file[address.choose(datasets(file), "matrix")]
-    if not isinstance(dataset, h5py.Dataset):
-        address.choose([f"{address.member}/{name}" for name in datasets(dataset)], "matrix")
-    check_place(address, dataset)
+    member = address.member or address.choose(datasets(file), "matrix")
+    dataset = follow(address, file, member)
+    if isinstance(dataset, h5py.Group):
+        address.choose([f"{member}/{name}" for name in datasets(dataset)], "matrix")
     return dataset
 
 
-def check_place(address: Address, dataset: Any) -> None:
-    """Refuse an HDF5 dataset whose data lies in other files, or that is empty."""
-    if dataset.external or dataset.is_virtual:
-        raise address.bad("its data lies in other files, which are not opened. Copy it into one file first.")
-    if dataset.shape is None:
-        raise address.bad("it is an empty dataset.")
-
-
-def follow(address: Address, file: Any) -> Any:
-    """The object at the address, found one link at a time; a ValueError at a link to another file."""
+def follow(address: Address, file: Any, member: str) -> Any:
+    """The object ``member``, found one link at a time; a ValueError where it or its data lies in another file."""
     h5py = needed("h5py")
-    place, steps = file, [step for step in (address.member or "").split("/") if step]
+    place, steps = file, [step for step in member.split("/") if step]
     for _ in range(MOST_NAMES):
         if not steps:
-            return place
+            break
         link = place.get(steps[0], getlink=True) if isinstance(place, h5py.Group) else None
         if link is None:
-            held = ", ".join(datasets(file)[:8]) or "no matrix"
-            raise address.bad(f"there is no {steps[0]!r} in it. It holds {held}.")
+            known = ", ".join(datasets(file)[:8]) or "no matrix"
+            raise address.bad(f"there is no {steps[0]!r} in it. It holds {known}.")
         if isinstance(link, h5py.ExternalLink):
             raise address.bad("it is a link to another file, which is not opened.")
         if isinstance(link, h5py.SoftLink):
@@ -238,7 +207,16 @@ def follow(address: Address, file: Any) -> Any:
             steps = [step for step in link.path.split("/") if step] + steps[1:]
         else:
             place, steps = place[steps[0]], steps[1:]
-    raise address.bad("its links lead in a circle.")
+    else:
+        raise address.bad("its links lead in a circle.")
+    if isinstance(place, h5py.Dataset):
+        if place.external or place.is_virtual:
+            raise address.bad(
+                "its data lies in other files, which are not opened. Copy it into one file first."
+            )
+        if place.shape is None:
+            raise address.bad("it is an empty dataset.")
+    return place
 
 
 def datasets(group: Any, depth: int = DEPTH) -> list[str]:
@@ -268,8 +246,7 @@ def _zarr(address: Address) -> Any:
         names = sorted({str(file.parent.relative_to(root)) for file in files if zarr_metadata(file.parent)})
         place = root / address.choose([name for name in names if name != "."], "array")
     check_codecs(address, place)
-    inside = "" if place == root else place.relative_to(root).as_posix()
-    return needed("zarr").open_array(store=str(root), path=inside, mode="r")
+    return open_in_place(root, "" if place == root else place.relative_to(root).as_posix())
 
 
 def absent_chunks(array: Any) -> list[str]:

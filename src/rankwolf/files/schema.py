@@ -7,14 +7,15 @@ shapes are letters, and a letter means the same number in all arrays of a file. 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite, isnan
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from rankwolf.ground.arrays import Array
 
+T = TypeVar("T")
 # Types that no kernel and no solver takes: half and extended precision, and other byte orders than the usual one.
 FOREIGN = ("f2", "f12", "f16", "c24", "c32")
 
@@ -100,6 +101,11 @@ def a(kind: type) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, kind)
 
 
+def each(names: str, rule: T) -> dict[str, T]:
+    """The same rule for each of these names."""
+    return dict.fromkeys(names.split(), rule)
+
+
 @dataclass(frozen=True)
 class Schema:
     """A kind of file. ``words``: what it is; ``about``: the name of its description; ``settings``: what that holds.
@@ -130,38 +136,19 @@ class Schema:
         return found
 
 
-HISTORY = {
-    **dict.fromkeys(
-        ("iteration", "passes", "rank", "nonzeros", "bytes_read", "stage"), Entry("i u", ("h",), least=0)
-    ),
-    **dict.fromkeys(("gap", "relative_gap", "seconds"), Entry("f", ("h",), least=0, finite=False)),
-    **dict.fromkeys(
-        ("objective", "step_size", "sparse_step_size", "surrogate_gap"), Entry("f", ("h",), finite=False)
-    ),
-}
 RESULT = Schema(
     "a file that Decomposition.save wrote",
     3,
     "settings",
     {
         # Not necessarily finite: a run may end because its objective is not, and the gap of a refit is infinite.
-        "objective": is_number,
-        "gap": is_not_negative,
-        "relative_gap": is_not_negative,
-        "gap_is_proved": a(bool),
-        "status": is_word,
-        "iterations": is_count,
-        "passes": is_count,
-        "seconds": is_not_negative,
-        "method": is_word,
-        "form": is_word,
+        **each("objective residual", is_number),
+        **each("gap relative_gap seconds", is_not_negative),
+        **each("iterations passes nonzeros", is_count),
+        **each("gap_is_proved shrinks", a(bool)),
+        **each("status method form sparse", is_word),
+        **each("threshold noise_scale", optional(is_not_negative)),
         "pair": is_pair,
-        "sparse": is_word,
-        "nonzeros": is_count,
-        "threshold": optional(is_not_negative),
-        "shrinks": a(bool),
-        "noise_scale": optional(is_not_negative),
-        "residual": is_number,
         "labels": optional(a(str)),
     },
     {
@@ -171,7 +158,15 @@ RESULT = Schema(
         "sparse_data": Entry("f c", ("z",), optional=True),
         "sparse_indices": Entry("i", ("z",), least=0, optional=True),
         "sparse_indptr": Entry("i", ("p",), least=0, optional=True),
-        **{f"history_{name}": entry for name, entry in HISTORY.items()},
+        **each(
+            "history_iteration history_passes history_rank history_nonzeros history_bytes_read history_stage",
+            Entry("i u", ("h",), least=0),
+        ),
+        **each("history_gap history_relative_gap history_seconds", Entry("f", ("h",), least=0, finite=False)),
+        **each(
+            "history_objective history_step_size history_sparse_step_size history_surrogate_gap",
+            Entry("f", ("h",), finite=False),
+        ),
     },
 )
 CHECKPOINT = Schema(
@@ -179,16 +174,11 @@ CHECKPOINT = Schema(
     3,
     "about",
     {
-        "settings": a(dict),
-        "shape": is_word,
+        **each("settings summary rng progress", a(dict)),
+        **each("shape form", is_word),
+        **each("passes bytes_read", is_count),
         "fingerprint": a(str),
-        "form": is_word,
         "problem": a(list),
-        "summary": a(dict),
-        "passes": is_count,
-        "bytes_read": is_count,
-        "rng": a(dict),
-        "progress": a(dict),
         "state": a(object),
     },
     others=("array", "rows"),
@@ -215,18 +205,40 @@ LIVE = Schema(
     2,
     "about",
     {
-        "count": is_count,
-        "relearned": is_count,
-        "changed": is_count,
-        "shape": optional(a(list)),
+        **each("count relearned changed", is_count),
+        **each("shape numbers", optional(a(list))),
         "collecting": a(bool),
-        "numbers": optional(a(list)),
     },
     {
         "collected": Entry("u1", ("c", "row")),
         "right": Entry("f4", ("columns", "rank"), optional=True),
         "stayed": Entry("u4", ("height", "width"), optional=True),
-        **{name: Entry(e.kinds, e.shape, e.least, e.most, e.finite, True) for name, e in MASK.arrays.items()},
+        **{name: replace(entry, optional=True) for name, entry in MASK.arrays.items()},
     },
 )
-SCHEMAS = {"result": RESULT, "checkpoint": CHECKPOINT, "mask": MASK, "live": LIVE}
+PARAMETERS = {"n_components", "center", "contamination", "whiten", "implicit", "forgetting"}
+FACTORS = Schema(
+    "a model that RobustPCA.save wrote",
+    2,
+    "about",
+    {
+        "parameters": lambda value: isinstance(value, dict) and set(value) == PARAMETERS,
+        "dtype": lambda value: value in ("float32", "float64"),
+        "features": lambda value: isinstance(value, list) and all(isinstance(name, str) for name in value),
+        **each("samples rounds", is_count),
+        **each("seen rows", is_size),
+        "offset": is_number,
+        "strength": is_pair,
+    },
+    {
+        **each("model_centre core_centre", Entry("f8", ("n",))),
+        **each("model_scale core_scale model_noise core_noise", Entry("f8", ("n",), least=1e-150)),
+        **each("model_resolution core_resolution model_size core_size", Entry("f8", ("n",), least=0)),
+        **each("model_power core_power", Entry("f8", ("n",), least=0)),
+        "model_loadings": Entry("f8", ("n", "r")),
+        "core_loadings": Entry("f8", ("n", "q")),
+        "scatter_matrix": Entry("f8", ("w", "n")),
+        "scatter_diagonal": Entry("f8", ("n",)),
+    },
+)
+SCHEMAS = {"result": RESULT, "factors": FACTORS, "checkpoint": CHECKPOINT, "mask": MASK, "live": LIVE}

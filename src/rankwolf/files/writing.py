@@ -5,25 +5,27 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import os
 import re
+import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import scipy.sparse
 
 from rankwolf.files.address import is_plain_name
-from rankwolf.files.kinds import TEXTS, kind_named
-from rankwolf.files.matlab import write_mat, write_mat73
-from rankwolf.files.named_matrix import LabelledMatrix, Labels
+from rankwolf.files.kinds import TEXTS, LabelledMatrix, Labels, kind_named
 from rankwolf.files.npz import write_npz
 from rankwolf.files.part_wise import Part, write_hdf5, write_npy, write_zarr
-from rankwolf.files.text import Dialect
+from rankwolf.files.tables import Dialect
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
+
+if TYPE_CHECKING:
+    import scipy.sparse
 
 BLOCK_ENTRIES = 2**20
 # The most rows and columns of a sheet, by the format itself.
@@ -61,26 +63,26 @@ def write_rows(
     """
     path = folder / f"{name}{kind_named(kind).endings[0]}"
     member = _member(kind, like)
-    blocks = _blocks(part, advance)
-    placed = _parts(part, blocks) if parts is None else _counted(parts, part.shape[1], advance)
-    if kind == "npy":
-        write_npy(path, part.shape, part.dtype, placed, overwrite=False)
+    blocks = row_blocks(part, advance)
+    if kind in ("npy", "hdf5", "zarr"):
+        everywhere = slice(0, part.shape[1])
+        placed = ((rows, everywhere, block) for rows, block in blocks)
+        chosen: Iterator[Part] = placed if parts is None else _counted(parts, part.shape[1], advance)
+        if kind == "npy":
+            write_npy(path, part.shape, part.dtype, chosen, overwrite=False)
+        elif kind == "hdf5":
+            write_hdf5(path, member or name, part.shape, part.dtype, chosen, overwrite=False)
+        else:
+            write_zarr(path, part.shape, part.dtype, chosen, overwrite=False, name=member)
     elif kind in TEXTS:
         with _open_text(path) as file:
             write_text(file, blocks, like.labels, dialect_for(kind, like))
-    elif kind == "parquet":
-        _write_parquet(path, blocks, like.labels)
-    elif kind == "feather":
-        _write_feather(path, blocks, like.labels)
+    elif kind in ("parquet", "feather"):
+        _write_arrow(path, kind, blocks, like.labels)
     elif kind == "xlsx":
         _write_xlsx(path, blocks, like.labels, member or name)
-    elif kind == "hdf5":
-        write_hdf5(path, member or name, part.shape, part.dtype, placed, overwrite=False)
-    elif kind == "zarr":
-        write_zarr(path, part.shape, part.dtype, placed, overwrite=False, name=member)
     else:
-        whole = np.concatenate([block for _, block in blocks])
-        _write_arrays(path, kind, {member or name: whole})
+        _write_arrays(path, kind, {member or name: np.concatenate([block for _, block in blocks])})
     return path
 
 
@@ -90,7 +92,9 @@ def write_sparse(
     """Write a sparse matrix to a kind of file that can hold one, npz, mat or mat73; returns the path."""
     path = folder / f"{name}{kind_named(kind).endings[0]}"
     if kind == "npz":
-        scipy.sparse.save_npz(path, matrix)
+        from scipy.sparse import save_npz
+
+        save_npz(path, matrix)
     else:
         _write_arrays(path, kind, {_member(kind, like) or name: matrix})
     return path
@@ -118,22 +122,15 @@ def _member(kind: str, like: LabelledMatrix) -> str | None:
     return "/".join(steps) if fits else None
 
 
-def row_blocks(part: RowSliceable) -> Iterator[tuple[slice, Array]]:
+def row_blocks(part: RowSliceable, advance: Advance | None = None) -> Iterator[tuple[slice, Array]]:
     """(rows, entries) of ``part`` in blocks of about BLOCK_ENTRIES entries, from top to bottom."""
-    return _blocks(part, lambda count: None)
-
-
-def _blocks(part: RowSliceable, advance: Advance) -> Iterator[tuple[slice, Array]]:
     rows, columns = part.shape
     step = max(1, BLOCK_ENTRIES // max(1, columns))
     for first in range(0, rows, step):
         place = slice(first, min(first + step, rows))
         yield place, np.ascontiguousarray(part[place])
-        advance(place.stop - place.start)
-
-
-def _parts(part: RowSliceable, blocks: Iterator[tuple[slice, Array]]) -> Iterator[tuple[slice, slice, Array]]:
-    return ((place, slice(0, part.shape[1]), block) for place, block in blocks)
+        if advance is not None:
+            advance(place.stop - place.start)
 
 
 def _counted(parts: Iterable[Part], columns: int, advance: Advance) -> Iterator[Part]:
@@ -148,8 +145,37 @@ def _counted(parts: Iterable[Part], columns: int, advance: Advance) -> Iterator[
 def _write_arrays(path: Path, kind: str, arrays: dict[str, Any]) -> None:
     if kind == "npz":
         write_npz(path, arrays)
+    elif kind == "mat73":
+        write_mat73(path, arrays)
     else:
-        (write_mat if kind == "mat" else write_mat73)(path, arrays)
+        from scipy.io import savemat
+
+        for name, array in arrays.items():
+            if isinstance(array, np.ndarray) and array.nbytes >= 2**31:
+                raise ValueError(
+                    f"The variable {name!r} is too large for this version of Matlab files. Give --format mat73."
+                )
+        savemat(path, arrays, do_compression=True)
+
+
+def write_mat73(path: Path, arrays: dict[str, Any]) -> None:
+    """Write arrays to a file of version 7.3: HDF5, behind a block of 512 bytes with Matlab's header."""
+    classes = {"f8": "double", "f4": "single", "b1": "logical"}
+    with needed("h5py").File(path, "w", userblock_size=512) as file:
+        for name, array in arrays.items():
+            if isinstance(array, np.ndarray):
+                stored = file.create_dataset(name, data=np.ascontiguousarray(np.atleast_2d(array).T))
+                word = classes.get(array.dtype.str[1:], array.dtype.name)
+                stored.attrs["MATLAB_class"] = np.bytes_(word)
+                continue
+            columns, group = array.tocsc(), file.create_group(name)
+            group.attrs["MATLAB_class"] = np.bytes_("double")
+            group.attrs["MATLAB_sparse"] = np.uint64(columns.shape[0])
+            group["data"] = columns.data.astype(np.float64)
+            group["ir"], group["jc"] = (part.astype(np.uint64) for part in (columns.indices, columns.indptr))
+    text = b"MATLAB 7.3 MAT-file, Platform: any, Created by: Rankwolf HDF5 schema 1.00 ."
+    with path.open("r+b") as file:
+        file.write(text.ljust(116) + bytes(8) + struct.pack("<H", 0x0200) + b"IM")
 
 
 def _frame(block: Array, place: slice, labels: Labels) -> Any:
@@ -204,16 +230,26 @@ def write_text(
         )
 
 
-def _write_feather(path: Path, blocks: Iterator[tuple[slice, Array]], labels: Labels) -> None:
-    """Write all rows at once, with the whole table in memory: a Feather file holds its rows in large batches."""
-    feather, frames = needed("pyarrow.feather"), []
-    for place, block in blocks:
-        frame = _frame(block, place, labels)
-        frame.columns = _column_names(block, labels)
-        frames.append(frame)
-    table = needed("pandas").concat(frames)
-    pa = needed("pyarrow")
-    feather.write_feather(pa.Table.from_pandas(table, preserve_index=labels.index is not None), path)
+def _write_arrow(path: Path, kind: str, blocks: Iterator[tuple[slice, Array]], labels: Labels) -> None:
+    """Parquet, or Feather, which is Arrow's own file with compression: block by block."""
+    pa, schema = needed("pyarrow"), None
+    writer: Any = None
+    try:
+        for place, block in blocks:
+            frame = _frame(block, place, labels)
+            frame.columns = list(map(str, labels.columns or range(block.shape[1])))
+            table = pa.Table.from_pandas(frame, schema, preserve_index=labels.index is not None)
+            if writer is None:
+                schema, fast = table.schema, pa.ipc.IpcWriteOptions(compression="lz4")
+                writer = (
+                    needed("pyarrow.parquet").ParquetWriter(path, schema)
+                    if kind == "parquet"
+                    else pa.ipc.new_file(os.fspath(path), schema, options=fast)
+                )
+            writer.write_table(table)
+    finally:
+        if writer is not None:
+            writer.close()
 
 
 def _write_xlsx(path: Path, blocks: Iterator[tuple[slice, Array]], labels: Labels, name: str) -> None:
@@ -238,31 +274,6 @@ def _write_xlsx(path: Path, blocks: Iterator[tuple[slice, Array]], labels: Label
             row = [value if isfinite(value) else None for value in numbers]
             sheet.append(row if index is None else [word(index[number]), *row])
     book.save(path)
-
-
-def _column_names(block: Array, labels: Labels) -> list[str]:
-    if labels.columns is None:
-        return [str(number) for number in range(block.shape[1])]
-    return list(labels.columns)
-
-
-def _write_parquet(path: Path, blocks: Iterator[tuple[slice, Array]], labels: Labels) -> None:
-    pa, pq = needed("pyarrow"), needed("pyarrow.parquet")
-    writer: Any = None
-    try:
-        for place, block in blocks:
-            frame = _frame(block, place, labels)
-            frame.columns = _column_names(block, labels)
-            table = pa.Table.from_pandas(
-                frame,
-                schema=None if writer is None else writer.schema,
-                preserve_index=labels.index is not None,
-            )
-            writer = writer or pq.ParquetWriter(path, table.schema)
-            writer.write_table(table)
-    finally:
-        if writer is not None:
-            writer.close()
 
 
 def check_room(shape: tuple[int, int]) -> None:

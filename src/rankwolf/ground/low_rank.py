@@ -141,12 +141,8 @@ class LowRank(Matrix):
     def _weights(self) -> Array:
         return self.s.astype(self.dtype) if isinstance(self.s, np.ndarray) else self.s
 
-    def __matmul__(self, other: Any) -> Array:
-        product: Array = self.u @ (
-            self._weights[:, None] * (self.vt @ other)
-            if np.ndim(other) == 2
-            else self._weights * (self.vt @ other)
-        )
+    def _left_of(self, other: Any) -> Array:
+        product: Array = (self.u * self._weights) @ (self.vt @ other)
         return product
 
     def _right_of(self, other: Array) -> Array:

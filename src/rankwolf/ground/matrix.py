@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, SupportsIndex
 
 import numpy as np
+import scipy.sparse
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.table_frame import Frame, NoFrame, PolarsFrame
@@ -28,7 +29,7 @@ def split_key(key: RowKey | tuple[RowKey, ColumnKey]) -> tuple[RowKey, ColumnKey
     return rows, columns
 
 
-class Matrix(ABC):
+class Matrix(NDArrayOperatorsMixin, ABC):
     """What NumPy, pandas and people ask of a matrix; L and S are of this class.
 
     ``len`` and a loop go over the rows. Entry-wise sums, products and comparisons and NumPy's functions first make the
@@ -38,7 +39,7 @@ class Matrix(ABC):
     frame: Frame | None = None
     # pandas and NumPy leave an operator between an object of theirs and this one to this class.
     __pandas_priority__ = 10_000
-    __array_priority__ = 1000.0
+    __array_priority__ = 10_000.0
     __hash__ = object.__hash__
     ndim = 2
 
@@ -92,84 +93,29 @@ class Matrix(ABC):
         return dense if dtype is None else dense.astype(dtype, copy=False)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        if ufunc is np.matmul and method == "__call__" and not options and inputs[1] is self:
-            return self._right_of(inputs[0])
-        return getattr(ufunc, method)(*(_dense(item) for item in inputs), **options)
+        if ufunc is np.matmul and method == "__call__" and not options:
+            left, right = inputs
+            return left._left_of(_dense(right)) if isinstance(left, Matrix) else right._right_of(left)
+        if any(isinstance(place, Matrix) for place in options.get("out", ())):
+            del options["out"]  # L += 1 makes an array
+        made = getattr(ufunc, method)(*map(_dense, inputs), **options)
+        tables = [item for item in inputs if _is_polars(item)]  # polars combines its tables with no arrays
+        return PolarsFrame(tuple(tables[0].columns)).table(made) if tables else made
+
+    def _left_of(self, other: Any) -> Any:
+        """``self @ other``."""
+        return self.toarray() @ other
 
     def _right_of(self, other: Any) -> Any:
         """``other @ self``."""
-        return _dense(other) @ self.toarray()
-
-    def __matmul__(self, other: Any) -> Any:
-        return self.toarray() @ _dense(other)
-
-    def __rmatmul__(self, other: Any) -> Any:
-        return self._right_of(other)
-
-    def __add__(self, other: Any) -> Any:
-        return self._combined(operator.add, self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return self._combined(operator.add, other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._combined(operator.sub, self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._combined(operator.sub, other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._combined(operator.mul, self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return self._combined(operator.mul, other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return self._combined(operator.truediv, self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return self._combined(operator.truediv, other, self)
-
-    def __pow__(self, other: Any) -> Any:
-        return self._combined(operator.pow, self, other)
-
-    def __lt__(self, other: Any) -> Any:
-        return self._combined(operator.lt, self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return self._combined(operator.le, self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return self._combined(operator.gt, self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return self._combined(operator.ge, self, other)
-
-    def __eq__(self, other: Any) -> Any:
-        return self._combined(operator.eq, self, other)
-
-    def __ne__(self, other: Any) -> Any:
-        return self._combined(operator.ne, self, other)
-
-    def __neg__(self) -> Array:
-        return -self.toarray()
-
-    def __abs__(self) -> Array:
-        return np.abs(self.toarray())
-
-    @staticmethod
-    def _combined(combine: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-        """``combine(left, right)``, each Matrix made dense: an array, or a table where one operand is a table."""
-        return combine(_beside(right, left), _beside(left, right))
+        return other @ self.toarray()
 
 
 def _dense(item: Any) -> Any:
-    return item.toarray() if isinstance(item, Matrix) else item
+    if isinstance(item, Matrix) or scipy.sparse.issparse(item):
+        return item.toarray()  # type: ignore[union-attr]
+    return item.to_numpy() if _is_polars(item) else item
 
 
-def _beside(other: Any, item: Any) -> Any:
-    """``item``, dense; where ``other`` is a polars table, as one too: polars combines its tables with no arrays."""
-    kind = type(other)
-    if isinstance(item, Matrix) and kind.__name__ == "DataFrame" and kind.__module__.startswith("polars."):
-        return PolarsFrame(tuple(other.columns)).table(item.toarray())
-    return _dense(item)
+def _is_polars(item: Any) -> bool:
+    return type(item).__name__ == "DataFrame" and type(item).__module__.startswith("polars.")

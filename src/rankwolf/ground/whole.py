@@ -91,8 +91,10 @@ def remove_leftovers(folder: Path) -> None:
             about = entry.stat(follow_symlinks=False)
             if not stat.S_ISDIR(about.st_mode) or not platform.is_own(about):
                 continue
+            if os.path.exists(place := os.path.join(entry.path, LOCK)) and not os.path.isfile(place):
+                continue  # a pipe: not ours
             try:
-                with open(os.path.join(entry.path, LOCK), "r+b") as file:
+                with open(place, "r+b") as file:
                     is_dead = platform.lock(file) and (file.read() == LOCKED or _is_old(about))
             except FileNotFoundError:  # its process has just made it, or died as it did so
                 is_dead = _is_old(about)

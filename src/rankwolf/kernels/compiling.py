@@ -21,25 +21,25 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": _REORDER, "error_model": 
 
 
 class _Compiling(Listener):
-    """Says once, and only to somebody at a terminal, that kernels are compiled: the first call waits for that."""
+    """Says once that kernels are compiled, for the first call waits for that: at a terminal, or where ``always``."""
 
-    said = False
+    said = always = False
 
     def on_start(self, event: Any) -> None:
         """Numba begins to compile a function that it has found in no cache."""
         function = getattr((event.data or {}).get("dispatcher"), "py_func", None)
         if self.said or not getattr(function, "__module__", "").startswith("rankwolf."):
             return
-        self.said = True
-        if sys.stderr is not None and sys.stderr.isatty():
-            sys.stderr.write("rankwolf: compiling, once on this machine: about ten seconds ...\n")
+        if sys.stderr is not None and (self.always or sys.stderr.isatty()):
+            self.said = True
+            sys.stderr.write("rankwolf: compiling, once on this machine: some seconds ...\n")
 
     def on_end(self, event: Any) -> None:
         """Numba has compiled a function."""
 
 
-_COMPILING = _Compiling()
-register("numba:compile", _COMPILING)  # type: ignore[no-untyped-call]
+COMPILING = _Compiling()
+register("numba:compile", COMPILING)  # type: ignore[no-untyped-call]
 
 
 def compiled(function: F) -> F:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -29,8 +29,7 @@ BELOW, ABOVE = np.array([33.0, 102.0, 172.0]), np.array([178.0, 44.0, 30.0])
 NOTHING = np.array([244.0, 244.0, 242.0])
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """One row or column of S: the share of its observed entries in S, Σ|S|, its largest entry and where that is."""
 
     name: str
@@ -40,8 +39,7 @@ class Line:
     where: str
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """One outlier: the names of its row and column, the observed value, and the value that L has there."""
 
     row: str
@@ -50,7 +48,7 @@ class Cell:
     expected: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class LineTotals:
     """For each row of S, or for each column: Σ|S|, how many entries, the largest and where that is."""
 
@@ -65,22 +63,15 @@ class LineTotals:
         types = (np.float64, np.int64, np.float64, np.int64)
         return cls(*(np.zeros(lines, dtype) for dtype in types))
 
-    def add(self, block: scipy.sparse.csr_array, first: int, across: int) -> None:
-        """Add the rows of a block; ``first`` is the number of its first row, ``across`` that of its first column."""
-        magnitudes, counts = np.abs(block.data), np.diff(block.indptr)
-        filled = np.flatnonzero(counts)
-        if not filled.size:
-            return
-        starts = block.indptr[filled]
-        self.total[first + filled] += np.add.reduceat(magnitudes, starts, dtype=np.float64)
-        self.count[first + filled] += counts[filled]
-        tops = np.maximum.reduceat(magnitudes, starts)
-        ties = np.flatnonzero(magnitudes == np.repeat(tops, counts[filled]))
-        places = ties[np.searchsorted(ties, starts)]  # the first of each row
-        larger = tops > np.abs(self.largest[first + filled])
-        lines, places = first + filled[larger], places[larger]
-        self.largest[lines] = block.data[places]
-        self.where[lines] = across + block.indices[places]
+    def add(self, lines: Array, across: Array, values: Array) -> None:
+        """Add entries of S: the line of each, its place in that line, and its value."""
+        sizes = np.abs(values)
+        self.total += np.bincount(lines, sizes, self.total.size)
+        self.count += np.bincount(lines, minlength=self.count.size)
+        # Of several entries for one line, the assignment keeps the last: the largest, and of equals the first.
+        order = np.lexsort((-np.arange(sizes.size), sizes))
+        order = order[sizes[order] > np.abs(self.largest[lines[order]])]
+        self.largest[lines[order]], self.where[lines[order]] = values[order], across[order]
 
     def lines(self, observed: Array, name: Any, other: Any) -> list[Line]:
         """The 12 lines with the largest Σ|S|; ``name(i)`` names line i, ``other(j)`` the place j in it."""
@@ -116,20 +107,22 @@ class Outliers:
 
     def add(self, rows: slice, columns: slice, entries: Any) -> None:
         """Add one part of S, dense or sparse; ``rows`` and ``columns`` are its place."""
-        block = scipy.sparse.csr_array(entries)
-        self._totals[0].add(block, rows.start, columns.start)
-        self._totals[1].add(scipy.sparse.csr_array(block.T), columns.start, rows.start)
-        places = rows.start + np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
-        across = columns.start + block.indices.astype(np.int64)
+        found = scipy.sparse.coo_array(entries)
+        values, kept = np.asarray(found.data, np.float64), found.data != 0.0
+        i, j = (
+            axis[kept].astype(np.int64) + part.start
+            for axis, part in zip(found.coords, (rows, columns), strict=True)
+        )
+        values = values[kept]
+        self._totals[0].add(i, j, values)
+        self._totals[1].add(j, i, values)
         (height, width), (m, n) = self._grid, self.shape
-        cells = (places * height // m, across * width // n)
-        np.maximum.at(self._high, cells, block.data)
-        np.minimum.at(self._low, cells, block.data)
-        largest = np.argsort(-np.abs(block.data), kind="stable")[:LISTED]
-        found = [
-            (-abs(float(block.data[k])), int(places[k]), int(across[k])) for k in largest if block.data[k]
-        ]
-        self._cells = sorted(self._cells + found)[:LISTED]
+        cells = (i * height // m, j * width // n)
+        np.maximum.at(self._high, cells, values)
+        np.minimum.at(self._low, cells, values)
+        largest = np.argsort(-np.abs(values), kind="stable")[:LISTED]
+        these = [(-abs(float(values[k])), int(i[k]), int(j[k])) for k in largest]
+        self._cells = sorted(self._cells + these)[:LISTED]
 
     def rows(self) -> list[Line]:
         """The rows with the largest Σ|S|."""

@@ -102,27 +102,16 @@ class ProgressBar:
         self._progress: Progress | None = None
 
     def __enter__(self) -> Self:
-        rich = needed("rich.progress")
-        left = rich.TimeRemainingColumn(compact=True, elapsed_when_finished=True)
-        clock = (rich.TimeElapsedColumn(),) if self._tol is None else (rich.TextColumn("left"), left)
-        progress: Progress = rich.Progress(  # all of it in 80 characters
-            rich.TextColumn("{task.description}"),
-            rich.BarColumn(bar_width=8),
-            rich.TextColumn("{task.fields[state]}"),
-            *clock,
-            console=self._console,
-        )
-        self._progress, self._first_gap = progress, None
-        self._task = progress.add_task(self._label, total=None, state="")
-        progress.start()
+        self.stage(self._label, None)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._progress is not None
-        self._progress.stop()
-        self._progress = None
+        if self._progress is not None:  # else nothing was drawn
+            self._fill()
+            self._progress.stop()
+            self._progress = None
 
     def __call__(self, record: Record) -> None:
         """Move the bar to the gap of this record, and show its numbers."""
@@ -130,12 +119,41 @@ class ProgressBar:
             raise RuntimeError(
                 "A ProgressBar is drawn inside a 'with' block: with ProgressBar() as bar: decompose(X, callback=bar)."
             )
-        self._progress.update(
-            self._task,
-            state=describe(record),
-            total=None if self._tol is None else 1.0,
-            completed=self.share(record),
-        )
+        total = None if self._tol is None else 1.0
+        self._progress.update(self._task, state=describe(record), total=total, completed=self.share(record))
+
+    def stage(self, label: str, total: int | None) -> None:
+        """Fill the present bar, if any, and begin a new one; what it counts may be of unknown ``total``."""
+        if self._progress is None:
+            rich = needed("rich.progress")
+            left = rich.TimeRemainingColumn(compact=True, elapsed_when_finished=True)
+            clock = (rich.TextColumn("{task.fields[clock]}"), left)
+            self._progress = rich.Progress(  # all of it in 80 characters
+                rich.TextColumn("{task.description}"),
+                rich.BarColumn(bar_width=8),
+                rich.TextColumn("{task.fields[state]}"),
+                *((rich.TimeElapsedColumn(),) if self._tol is None else clock),
+                console=self._console,
+            )
+            self._progress.start()
+        else:
+            self._fill()
+        self._first_gap = None
+        self._task = self._progress.add_task(label, total=total, state="", clock="left")
+
+    def advance(self, count: int, unit: str) -> None:
+        """Move the bar by so many of what it counts."""
+        if self._progress is not None:
+            task = self._progress.tasks[self._task]
+            done = int(task.completed) + count
+            of = "" if task.total is None else f" of {max(done, int(task.total))}"
+            self._progress.update(self._task, advance=count, state=f"{unit} {done}{of}")
+
+    def _fill(self) -> None:
+        assert self._progress is not None
+        if self._tol is not None:
+            done = self._progress.tasks[self._task].completed or 1.0
+            self._progress.update(self._task, total=done, completed=done, clock="in")
 
     def share(self, record: Record) -> float:
         """How much of the way from the first gap to ``tol`` is done, from 0 to 1, on a logarithmic scale."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankwolf.ground.complaints import bad
 from rankwolf.ground.extras import needed
+from rankwolf.kernels.compiling import COMPILING
 from rankwolf.run.callbacks import LogTable, ProgressBar, WithIterate, combine, describe
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class Watch:
         self.callback, self._bar = callback, None
         if not verbose:
             return
+        COMPILING.always = True
         self._bar = NotebookBar(tol) if in_notebook() else None
         show = self._bar or LogTable()
         if isinstance(callback, WithIterate):

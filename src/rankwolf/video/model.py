@@ -10,7 +10,6 @@ known, and λ = λ_L/10 is enough to keep weak directions from fitting noise.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -19,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from rankwolf.files.door import read_json
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.once import computed_once
 from rankwolf.ground.result_files import RESULT, SUMMARY
@@ -149,7 +149,7 @@ class Model:
 
 def _summary(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
         return {key: content[key] for key in NEEDED}
     except FileNotFoundError:
         raise ValueError(

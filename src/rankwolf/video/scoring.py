@@ -6,14 +6,13 @@ Labels of the truth: 0 static, 50 hard shadow (static for the score), 85 outside
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from rankwolf.files.door import open_image
+from rankwolf.files.door import open_image, read_json, read_small
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.extras import needed
 from rankwolf.ground.low_rank import LowRank
@@ -172,7 +171,7 @@ def score_folder(output: Path, truth: Truth) -> Score:
 def masks_of(output: Path) -> Iterator[tuple[int, Array]]:
     """(number in the input, mask) of each frame, from the folder that ``rankwolf separate`` wrote."""
     try:
-        summary = json.loads((output / SUMMARY).read_text(encoding="utf-8"))
+        summary = read_json(output / SUMMARY)
         first, every = int(summary["first_frame"]), int(summary["every"])
         height, width = int(summary["height"]), int(summary["width"])
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -190,7 +189,7 @@ def _temporal_range(path: Path) -> range | None:
     if not path.exists():
         return None
     try:
-        first, last = (int(word) for word in path.read_text(encoding="ascii").split())
+        first, last = (int(word) for word in read_small(path).split())
     except ValueError as error:
         raise ValueError(f"{str(path)!r} must hold two frame numbers.") from error
     return range(max(0, first - 1), last)

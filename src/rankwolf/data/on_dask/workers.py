@@ -251,7 +251,12 @@ def room_of(client: Any, n_threads: int, max_memory: int | None) -> Room:
         return Room(n_threads, memory, max(memory // (4 * n_threads), 2**20), int(MEMORY_SHARE * memory))
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     if not workers:
-        client.wait_for_workers(1, timeout=WITHOUT_WORKERS)
+        try:
+            client.wait_for_workers(1, timeout=WITHOUT_WORKERS)
+        except TimeoutError:
+            raise RuntimeError(
+                f"No Dask worker came within {WITHOUT_WORKERS:.0f} seconds. Start workers first."
+            ) from None
         workers = client.scheduler_info(n_workers=-1)["workers"].values()
     check_versions(client)
     threads = sum(worker["nthreads"] for worker in workers)
