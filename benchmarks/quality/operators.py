@@ -33,8 +33,8 @@ def sigpy() -> tuple[str, Any, Any, Array]:
     import sigpy
 
     X = series()
-    mask = np.random.default_rng(1).random(X.shape) < 0.6
-    A = sigpy.linop.Multiply(X.shape, mask.astype(complex)) * sigpy.linop.FFT(X.shape, axes=(1, 2))
+    mask = np.asarray(np.random.default_rng(1).random(X.shape) < 0.6, complex)
+    A = sigpy.linop.Multiply(X.shape, mask) * sigpy.linop.FFT(X.shape, axes=(1, 2))
     return "Multiply * FFT, b of its oshape", A * X, A, X
 
 
@@ -98,7 +98,7 @@ def torch_module() -> tuple[str, Any, Any, Array]:
     X = series()
     mask = torch.as_tensor(np.random.default_rng(1).random(X.shape) < 0.6)
 
-    class Masked(torch.nn.Module):  # type: ignore[misc,name-defined]
+    class Masked(torch.nn.Module):  # type: ignore[misc]
         def forward(self, x: Any) -> Any:
             return mask * torch.fft.fft2(x, norm="ortho")
 
@@ -126,8 +126,8 @@ def main() -> None:
     for name, case in CASES.items():
         try:
             what, b, operator, X = case()
-        except ImportError as error:
-            print(f"{name}: {error}")
+        except ImportError as missing:
+            print(f"{name}: {missing}")
             continue
         given = operator if isinstance(operator, tuple) and isinstance(operator[1], tuple) else (operator,)
         with warnings.catch_warnings():
