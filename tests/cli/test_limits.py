@@ -24,7 +24,7 @@ def test_a_detection_limit_in_a_table_is_used(tmp_path, capsys):
         words = ["decompose", str(tmp_path / "x.csv"), "-o", str(out), "--json", *standardise]
         assert main(words) == 0
         said = capsys.readouterr()
-        assert f"{below.sum()} cells such as '<0.1' are limits" in said.out + said.err
+        assert f"{below.sum()} cells such as '<0.1' set limits" in said.out + said.err
         assert json.loads(said.out)
         L = np.loadtxt(out / "low_rank.csv", delimiter=",", skiprows=1)
         errors.append(np.sqrt(np.mean((L - truth)[below] ** 2)))
