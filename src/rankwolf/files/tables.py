@@ -228,8 +228,8 @@ def matrix_of(table: Table, options: TableOptions, notes: list[str], decimal: st
         ends = np.stack([none if limits is None else limits for _, limits, _ in columns], axis=2)
         arrays |= {"low": ends[0], "high": ends[1]}
         count = np.count_nonzero(~np.isnan(ends))
-        words = counted(count, "cell")
-        notes.append(f"{words} such as '<0.1' set limits: S may be zero wherever L keeps to them.")
+        limited = counted(int(count), "cell")
+        notes.append(f"{limited} such as '<0.1' set limits: S may be zero wherever L keeps to them.")
     labels = [names[number] for number in kept]
     words: dict[str, Any] = {"notes": notes, "keys": keys_among(values, labels)}
     if table.named:

@@ -48,11 +48,11 @@ def _of_its_shape(method: Any, name: str) -> Any:
     @wraps(method)
     def checked(self: Sensing, array: Array) -> Array:
         wanted: tuple[int, ...] = self.shape if name == "apply" else (self.size,)
-        if tuple(array.shape) != wanted:
+        shape = getattr(array, "shape", None)
+        if shape is None or tuple(shape) != wanted:
             what = "matrix" if name == "apply" else "values"
-            raise bad(
-                what, f"of shape {wanted}", f"shape {tuple(array.shape)}", f"{type(self).__name__}.{name}"
-            )
+            found = type(array).__name__ if shape is None else f"shape {tuple(shape)}"
+            raise bad(what, f"of shape {wanted}", found, f"{type(self).__name__}.{name}")
         result: Array = method(self, array)
         return result
 

@@ -24,12 +24,13 @@ DENSE_ENTRIES = 20_000_000
 class DataTerm(ABC):
     """What F needs of the data: products with A, the distance of A[x] from the data, and ⟨y, b⟩.
 
-    ``bound`` is d with AA* ≼ d·I, ``exact`` says that AA* = d·I, ``identity`` that A changes nothing. ``curvature``
-    holds w where F is ½Σ wᵢrᵢ² (noise: Σ wᵢrᵢ² ≤ ε²), and None where w = 1. ``outside`` is the part of the squared
-    misfit that no x can change.
+    ``bound`` is d with AA* ≼ d·I, and ``bounds``, where the dual step is no projection, d with AA* ≼ diag(d). ``exact``
+    says that AA* = d·I, ``identity`` that A changes nothing. ``curvature`` holds w where F is ½Σ wᵢrᵢ² (noise:
+    Σ wᵢrᵢ² ≤ ε²), and None where w = 1. ``outside`` is the part of the squared misfit that no x can change.
     """
 
     bound: float = 1.0
+    bounds: Array | None = None
     exact: bool = True
     identity: bool = False
     curvature: Array | None = None
@@ -110,7 +111,7 @@ class EntriesTerm(DataTerm):
 class MeasuredTerm(DataTerm):
     """b = A[M] through the operator of a :class:`Measurements`; AA* = c·I, or AA* ≼ d·I from its bound."""
 
-    def __init__(self, data: Measurements) -> None:
+    def __init__(self, data: Measurements, problem: Problem) -> None:
         self.data, self.b = data, data.b
         self.kept = None if data.held is None else data.native((~data.held).astype(np.float64))
         if self.kept is not None:
@@ -118,6 +119,10 @@ class MeasuredTerm(DataTerm):
         scale = data.sensing.semi_orthogonal
         self.exact = scale is not None and data.one_field  # of real matrices, mirror images say the same
         self.bound = float(np.max(data.row_bound) if scale is None else scale) or 1.0
+        if scale is None and problem.most_misfit == np.inf and np.ndim(data.row_bound):
+            # No y is measured where A misses it; any step will do there.
+            lengths = np.asarray(data.row_bound, np.float64)
+            self.bounds = data.native(np.maximum(lengths, 1e-12 * float(lengths.max()))).real
 
     def image(self, x: Array) -> Array:
         """One product with A; 0 where a measurement is held out."""
@@ -183,7 +188,7 @@ def make_term(problem: Problem, data: Any) -> DataTerm:
     structured = data.sensing.semi_orthogonal is not None and data.one_field
     rows = None if structured else data.as_matrix(DENSE_ENTRIES)
     if rows is None:
-        return MeasuredTerm(data)
+        return MeasuredTerm(data, problem)
     term = RotatedTerm(data, rows)
     if term.outside**0.5 > problem.most_misfit:
         raise ValueError(

@@ -130,6 +130,8 @@ class Splitting(Solver[Problem, SplittingState]):
         y = 0.0 * term.distance(term.image(zero))
         back = term.adjoint(term.distance(term.image(zero)))
         size = spectral_norm(back) / term.bound
+        if term.bounds is not None:
+            size = spectral_norm(term.adjoint(term.distance(term.image(zero)) / term.bounds))
         without = leaves_sparse_out(problem, term)
         return SplittingState(
             low_rank=zero,
@@ -192,7 +194,8 @@ class Splitting(Solver[Problem, SplittingState]):
         image = state.image
         if image is None:
             image = state.low_rank if state.sparse is None else state.low_rank + state.sparse
-        sigma = 1.0 / ((1.0 if state.sparse is None else 2.0) * gamma * term.bound)
+        longest = term.bound if term.bounds is None else term.bounds
+        sigma = 1.0 / ((1.0 if state.sparse is None else 2.0) * gamma * longest)
         # x⁺ = prox_γN(x + γA*y)
         pull = gamma * adjoint
         low_rank, state.found = proximal_L(problem, state.low_rank + pull, gamma, state.shrink_L)
@@ -222,7 +225,14 @@ class Splitting(Solver[Problem, SplittingState]):
                 moved += _distance(sparse, state.sparse) ** 2
             self._balance(state, moved**0.5, _distance(new_adjoint, adjoint))
         # (x, y) ← (x, y) + 1.65·((x⁺, y⁺) − (x, y))
-        moves = [("low_rank", low_rank, gamma**-0.5), ("dual", dual, (gamma * term.bound) ** 0.5)]
+        moves = [
+            ("low_rank", low_rank, gamma**-0.5),
+            (
+                "dual",
+                dual,
+                (gamma * float(np.mean(term.bound if term.bounds is None else to_numpy(term.bounds)))) ** 0.5,
+            ),
+        ]
         if sparse is not None:
             moves.append(("sparse", sparse, gamma**-0.5))
         if not term.identity:
