@@ -65,7 +65,7 @@ def test_the_result_is_the_certified_optimum(separated):
     assert fit.objective <= again.objective * (1.0 + 2e-3)
     assert (summary["rank"], summary["status"]) == (fit.low_rank.rank, "GAP_REACHED")
     assert summary["lambda_S"] == pytest.approx(3.0 * summary["frame_noise"])
-    assert (summary["mask_by"], summary["threshold"], summary["samples"]) == ("consensus", None, 60)
+    assert (summary["mask_by"], summary["threshold"], summary["samples"]) == ("model", None, 60)
     assert set(summary["seconds"]) == {"decode", "solve", "model", "write", "total"}
     still = np.asarray(Image.open(separated / "background.png"))
     assert np.abs(still - np.median(fit.low_rank[:], axis=0).reshape(96, 128)).max() <= 1.0

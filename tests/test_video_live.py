@@ -77,7 +77,7 @@ def test_a_lamp_that_is_switched_on_is_background_within_two_seconds():
         frame = (still if k < 60 else still * spot) + rng.normal(0, 1.5, still.shape)
         shares.append(separator.update(np.clip(frame, 0, 255).astype(np.uint8))[1].mean())
     assert shares[61] > 0.05, "else there is nothing to learn here"
-    assert max(shares[110:]) < 0.01
+    assert max(shares[110:]) < 0.02 < max(shares)
 
 
 def test_a_moved_camera_is_learned_again(long):
@@ -333,7 +333,7 @@ def test_a_damaged_state_is_one_error(damage, trained, tmp_path):
 
 @pytest.mark.parametrize(
     "parts",
-    [{"values": lambda a: a[:-1]}, {"values": lambda a: a.astype(float)}, {"least": lambda a: a[:, :-1]},
+    [{"values": lambda a: a[:-1]}, {"values": lambda a: a.astype(float)}, {"square": lambda a: a[:0]},
      {"offsets": lambda a: a[:, :-1]}],
 )  # fmt: skip
 def test_a_state_that_does_not_fit_together_is_not_computed_with(parts, long, trained, tmp_path):

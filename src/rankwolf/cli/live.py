@@ -16,7 +16,7 @@ from rankwolf.ground.plural import number_of
 
 if TYPE_CHECKING:
     from rankwolf.video.live import Separator
-    from rankwolf.video.mask import MaskRule
+    from rankwolf.video.rule import MaskRule
     from rankwolf.video.stream import Opened
 
 SAY_EVERY = 10.0

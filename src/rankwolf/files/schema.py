@@ -195,16 +195,15 @@ CHECKPOINT = Schema(
 )
 MASK = Schema(
     "a model of the mask",
-    1,
+    2,
     "about",
     {},
     {
         "values": Entry("i2", ("samples", "channels", "height", "width")),
         "offsets": Entry("i8", ("o", "samples", 2)),
-        "least": Entry("f i u", ("height", "width"), least=0),
+        "square": Entry("i8", (1,), least=0),
         "colors": Entry("u1", ("k", "channels", "height", "width"), optional=True),
         "weights": Entry("u1", ("k", "height", "width"), optional=True),
-        "reach": Entry("f4", ("height", "width"), least=0, optional=True),
         "mode": Entry("f4", ("height", "width"), least=0.001, optional=True),
         "stands": Entry("b1", ("height", "width"), optional=True),
         "scene": Entry("u1", ("height", "width", "channels"), optional=True),
@@ -212,7 +211,7 @@ MASK = Schema(
 )
 LIVE = Schema(
     "a state that Separator.save wrote",
-    2,
+    3,
     "about",
     {
         "count": is_count,

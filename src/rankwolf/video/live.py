@@ -7,7 +7,7 @@ ways:
 - light that brightens or dims everything is in the coefficients;
 - every few frames one sample of each pixel of the background is replaced by what is there now, so that slow changes
   come in, and what has not been seen for long goes out;
-- what has stood still for a long time becomes background; what is only another light does so much sooner;
+- what has stood still for a long time becomes background;
 - when most of the picture differs for a while, because the camera was moved or the scene was changed, new frames are
   collected and everything is learned again.
 
@@ -31,11 +31,12 @@ from rankwolf.ground.complaints import bad, check_threads
 from rankwolf.ground.whole import whole
 from rankwolf.video.choosing_weights import temporal_noise, weights_for
 from rankwolf.video.drawing import to_gray_levels
-from rankwolf.video.light import LightTest
-from rankwolf.video.mask import Look, MaskModel, MaskRule, as_sample
+from rankwolf.video.mask import Look, MaskModel, as_sample
 from rankwolf.video.model import Model
 from rankwolf.video.picture import Picture
-from rankwolf.video.tidy import Runs, dilate
+from rankwolf.video.rule import MaskRule
+from rankwolf.video.still import MARGIN, lit
+from rankwolf.video.tidy import dilate, drop_small
 
 
 @dataclass(frozen=True)
@@ -54,16 +55,10 @@ class LiveSettings:
     kept for 600 frames on average."""
     absorb_after: int = 3000
     """What has been in the mask for so many frames becomes background: two minutes at 25 frames a second."""
-    light_after: int = 25
-    """Every so many frames, the parts that have been in the mask for at least as many are tested for another light."""
-    light_area: float = 0.01
-    """Parts below this share of the picture are not tested for light: they have too few pixels to compare textures."""
     changed_share: float = 0.5
     changed_after: int = 50
     """When more than ``changed_share`` of the picture has been in the mask for ``changed_after`` frames in a row, new
     frames are collected and everything is learned again."""
-    margin: int = 5
-    """The mask is widened by a square of this side, in pixels, before samples outside it are replaced."""
 
 
 @dataclass(eq=False)
@@ -193,31 +188,18 @@ class Separator:
         # A frame outside the mask takes 4 off the count, not all: it does not begin again when somebody sways.
         np.copyto(stayed, np.where(mask, stayed + 1, stayed - np.minimum(stayed, 4)))
         old = stayed > settings.absorb_after
-        if self.count % settings.light_after == 0:
-            old |= self._lights(look, stayed)
         if old.any():
             self._put(learned, look, old, max(1, len(learned.masker.samples.values) // 2))
             stayed[old] = 0
         if self.count % settings.refresh == 0:
-            self._put(learned, look, ~dilate(mask, settings.margin), 1)
+            large = drop_small(mask, learned.masker.rule.least_object)
+            light = lit(large, look.frame, look.low_rank)
+            self._put(learned, look, ~dilate(mask & ~light, MARGIN), 1)
         self._changed = (
             self._changed + 1 if np.count_nonzero(mask) > settings.changed_share * mask.size else 0
         )
         if self._changed == settings.changed_after and self._collected is None:
             self._collected = []
-
-    def _lights(self, look: Look, stayed: Array) -> Array:
-        """Where the picture has stayed in the mask, but is the old surface under another light; (height, width)."""
-        waiting = stayed >= self.settings.light_after
-        found = np.zeros_like(waiting)
-        if waiting.any():
-            runs = Runs.of(waiting)
-            which = np.flatnonzero(runs.areas >= self.settings.light_area * waiting.size)
-            test = LightTest()
-            for part in runs.masks(waiting, which):
-                if test.is_light(part, look.low_rank + look.residual, look.low_rank):
-                    found |= part
-        return found
 
     def _put(self, learned: _Learned, look: Look, where: Array, slots: int) -> None:
         """Overwrite ``slots`` samples, drawn at random, of the pixels ``where`` by this frame's residual."""
@@ -291,7 +273,7 @@ def _learned(arrays: dict[str, Array], about: dict[str, Any], separator: Separat
     sides = (picture.height, picture.width)
     if (
         arrays["right"].shape[0] != picture.columns
-        or arrays["least"].shape != sides
+        or arrays["values"].shape[2:] != sides
         or "stayed" not in arrays
     ):
         raise ValueError("its arrays are of frames of another size")

@@ -14,10 +14,10 @@ from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad
 from rankwolf.platform import available_memory
 from rankwolf.video.drawing import Painter, Pictures
-from rankwolf.video.mask import MaskRule
 from rankwolf.video.picture import Picture
 from rankwolf.video.reading import Selection, open_frames
 from rankwolf.video.residual_noise import Residual
+from rankwolf.video.rule import MaskRule
 from rankwolf.video.separation import (
     Clip,
     Job,

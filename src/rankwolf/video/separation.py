@@ -39,12 +39,13 @@ from rankwolf.video.drawing import (
     rows_at_once,
     write_pictures,
 )
-from rankwolf.video.mask import Look, MaskModel, MaskRule, Threshold
+from rankwolf.video.mask import Look, MaskModel, Threshold
 from rankwolf.video.model import MASK_MODEL, REGION, Model, blocks_by_model
 from rankwolf.video.picture import Picture, read_region
 from rankwolf.video.picture_writers import Shape, Sound, open_sink
 from rankwolf.video.reading import Reader, Selection, open_frames
 from rankwolf.video.residual_noise import Residual
+from rankwolf.video.rule import MaskRule
 from rankwolf.video.side_by_side import finish
 from rankwolf.video.store import FrameStore
 from rankwolf.video.tracks import Box, Tracker, write_objects
