@@ -47,6 +47,8 @@ def test_matches_are_counted_as_a_plain_loop_counts_them():
         residual = rng.integers(-reach, reach, (6, 7, 3)).astype(np.int16)
         expected = counted_by_a_plain_loop(samples, residual, 400)
         np.testing.assert_array_equal(samples.strangers(residual), expected)
+        where = rng.random((6, 7)) < 0.5
+        np.testing.assert_array_equal(samples.strangers(residual, where), expected & where)
         assert 0 < np.count_nonzero(expected) < expected.size
 
 
@@ -76,7 +78,9 @@ def test_quantiles_are_those_of_numpy():
 def test_an_object_that_stays_comes_in_one_visit_and_a_wave_in_many():
     def visits(series, own):
         found = np.zeros((1, 1), np.int32)
-        count_visits(series.reshape(-1, 1, 1, 1), own, np.zeros(2, np.int64), 100, found)
+        count_visits(
+            series.reshape(-1, 1, 1, 1), own, np.zeros(2, np.int64), 100, np.ones((1, 1), np.bool_), found
+        )
         return int(found[0, 0])
 
     stays = np.zeros(20, np.int16)
@@ -97,8 +101,9 @@ def test_visits_are_those_to_the_neighbour_at_the_offset():
     rng = np.random.default_rng(0)
     values = rng.integers(0, 3, (12, 2, 5, 6)).astype(np.int16)
     found, expected = np.zeros((2, 5, 6), np.int32)
-    count_visits(values, 4, np.array([1, -2]), 0, found)
-    for y, x in np.ndindex(5, 6):
+    where = rng.random((5, 6)) < 0.8
+    count_visits(values, 4, np.array([1, -2]), 0, where, found)
+    for y, x in np.argwhere(where):
         row, column = min(y + 1, 4), max(x - 2, 0)
         near = (values[:, :, row, column] == values[4, :, y, x]).all(axis=1)
         for later in (near[5:], near[3::-1]):

@@ -25,6 +25,7 @@ def mark_strangers(
     offsets: np.ndarray,
     square_radius: int,
     least: int,
+    where: np.ndarray,
     strange: np.ndarray,
 ) -> None:
     """True where fewer than ``least`` samples lie within the radius of a pixel's residual.
@@ -32,18 +33,21 @@ def mark_strangers(
     ``residual`` (height, width, channels) and ``samples`` (n, channels, height, width) are int16. A pixel is compared
     with its own samples, then with sample k of the pixel at ``offsets[j, k]`` from it, for every j; outside the picture
     that is the nearest pixel of the border. The first few samples, among which most pixels find their matches, are
-    compared for whole rows. The search through the others ends at the match that decides.
+    compared for whole rows. The search through the others ends at the match that decides. Pixels outside ``where``
+    (height, width) are not looked at, and are False.
     """
     count, channels, height, width = samples.shape
-    must(residual.shape == (height, width, channels) and strange.shape == (height, width))
+    must(residual.shape == (height, width, channels) and strange.shape == where.shape == (height, width))
     must(offsets.shape[1] == count and offsets.shape[2] == 2)
     alike, work = np.empty(width, np.int32), np.empty((1 + channels, width), np.int32)
     few = min(AT_ONCE, count)
     for y in range(height):
+        strange[y] = False
+        if not where[y].any():
+            continue
         count_near(residual[y], samples[:few, :, y], square_radius, alike, work)
         for x in range(width):
-            if alike[x] >= least or residual[y, x, 0] > COUNTS:
-                strange[y, x] = False
+            if not where[y, x] or alike[x] >= least or residual[y, x, 0] > COUNTS:
                 continue
             found = alike[x]
             for k in range(few, count):
@@ -112,40 +116,47 @@ def is_near(
 
 @compiled
 def count_visits(
-    samples: np.ndarray, own: int, offset: np.ndarray, square_radius: int, visits: np.ndarray
+    samples: np.ndarray,
+    own: int,
+    offset: np.ndarray,
+    square_radius: int,
+    where: np.ndarray,
+    visits: np.ndarray,
 ) -> None:
     """Add to ``visits`` (height, width) how often a pixel looked like sample ``own``, at other times.
 
     ``samples`` (n, channels, height, width), int16, are in the order of time. Sample ``own`` of a pixel is compared
     with all samples of the pixel at ``offset`` from it. A visit is a run of samples within the radius; a single other
-    one in between does not end it. The visit at the time of ``own`` itself is not counted.
+    one in between does not end it. The visit at the time of ``own`` itself is not counted. Only pixels ``where``
+    (height, width) is True are looked at.
     """
     count, channels, height, width = samples.shape
-    must(visits.shape == (height, width) and offset.size == 2)
-    place, missed = np.empty(width, np.int64), np.empty(width, np.int32)
-    square, counts = np.empty(width, np.int32), np.empty(width, np.bool_)
-    for x in range(width):
-        place[x] = min(max(x + offset[1], 0), width - 1)
+    must(visits.shape == where.shape == (height, width) and offset.size == 2)
+    here, there, missed = np.empty(width, np.int64), np.empty(width, np.int64), np.empty(width, np.int32)
+    square = np.empty(width, np.int32)
     for y in range(height):
-        row = min(max(y + offset[0], 0), height - 1)
+        row, chosen = min(max(y + offset[0], 0), height - 1), 0
+        for x in range(width):
+            if where[y, x]:
+                here[chosen], there[chosen] = x, min(max(x + offset[1], 0), width - 1)
+                chosen += 1
         for step in (-1, 1):
             missed[:] = 0
             k = own + step
-            while 0 <= k < count:
-                square[:] = 0
+            while chosen and 0 <= k < count:
+                square[:chosen] = 0
                 for channel in range(channels):
-                    here, there = samples[own, channel, y], samples[k, channel, row]
-                    for x in range(width):
-                        difference = np.int32(here[x]) - np.int32(there[place[x]])
-                        square[x] += difference * difference
+                    mine, other = samples[own, channel, y], samples[k, channel, row]
+                    for i in range(chosen):
+                        difference = np.int32(mine[here[i]]) - np.int32(other[there[i]])
+                        square[i] += difference * difference
                 first = samples[k, 0, row]
-                for x in range(width):
-                    counts[x] = first[place[x]] <= COUNTS
-                for x in range(width):
-                    near = counts[x] and square[x] <= square_radius
-                    visits[y, x] += np.int32(1) if near and missed[x] > 1 else np.int32(0)
-                    away = missed[x] + (np.int32(1) if counts[x] else np.int32(0))
-                    missed[x] = np.int32(0) if near else away
+                for i in range(chosen):
+                    if square[i] <= square_radius:
+                        visits[y, here[i]] += np.int32(1) if missed[i] > 1 else np.int32(0)
+                        missed[i] = 0
+                    elif first[there[i]] <= COUNTS:
+                        missed[i] += 1
                 k += step
 
 
@@ -273,3 +284,39 @@ def add_density(
                 near = max(np.float32(0.0), np.float32(1.0) - np.float32(square[x]) * np.float32(reach))
                 weight = np.float32(weights[k, y, x]) * np.float32(1.0 / 255.0)
                 density[y, x] += weight * near * near * near
+
+
+@compiled
+def mark_shaded(
+    frame: np.ndarray,
+    scene: np.ndarray,
+    where: np.ndarray,
+    darkest: float,
+    brightest: float,
+    square: float,
+    shaded: np.ndarray,
+) -> None:
+    """True where a frame may be the scene in a shadow or a reflection, of the pixels ``where`` (height, width) is True.
+
+    Over 3 × 3 pixels the frame is the scene times one factor, from ``darkest`` to ``brightest``, up to a mean squared
+    distance below ``square``. Both are (height, width, channels).
+    """
+    height, width, channels = scene.shape
+    must(frame.shape == scene.shape and where.shape == shaded.shape == (height, width))
+    for y in range(height):
+        for x in range(width):
+            if not where[y, x]:
+                shaded[y, x] = False
+                continue
+            own, both, light = 0.0, 0.0, 0.0
+            for i in range(-1, 2):
+                row = min(max(y + i, 0), height - 1)
+                for j in range(-1, 2):
+                    column = min(max(x + j, 0), width - 1)
+                    for channel in range(channels):
+                        one, other = float(scene[row, column, channel]), float(frame[row, column, channel])
+                        own += one * one
+                        both += one * other
+                        light += other * other
+            factor = both / max(own, 1.0)
+            shaded[y, x] = darkest < factor < brightest and light - factor * both < 9.0 * square

@@ -70,10 +70,14 @@ class Samples:
         # In random order, so that the first few that are compared come from all over the video.
         return cls(rule, values[rng.permutation(count)], offsets, square)
 
-    def strangers(self, residual: Array) -> Array:
-        """Where a frame's residual (height, width, channels), int16, has too few matches: bool, (height, width)."""
+    def strangers(self, residual: Array, where: Array | None = None) -> Array:
+        """Where a frame's residual (height, width, channels), int16, has too few matches: bool, (height, width).
+
+        With ``where``, only there is looked.
+        """
         strange = np.empty(residual.shape[:2], np.bool_)
-        mark_strangers(residual, self.values, self.offsets, self.square, self.rule.matches, strange)
+        where = np.ones_like(strange) if where is None else where
+        mark_strangers(residual, self.values, self.offsets, self.square, self.rule.matches, where, strange)
         return strange
 
     def replace(self, slots: Array, where: Array, residual: Array) -> None:
@@ -99,10 +103,11 @@ def _clean(rule: MaskRule, values: Array, offsets: Array, square: int, n_threads
 
     def judge(n: int) -> None:
         visits = np.zeros(values.shape[2:], np.int32)
-        for offset in (np.zeros(2, np.int64), *offsets[:, n]):
-            count_visits(values, n, offset, square, visits)
         away = np.square(values[n].astype(np.int32) - usual).sum(axis=0) > square
-        strange = away & (visits < rule.visits) & (values[n, 0] <= COUNTS)
+        away &= values[n, 0] <= COUNTS
+        for offset in (np.zeros(2, np.int64), *offsets[:, n]):
+            count_visits(values, n, offset, square, away, visits)
+        strange = away & (visits < rule.visits)
         dropped[n] = dilate(tidy(strange, None, rule.side, rule.least_area), rule.side)
 
     for_each(len(values), judge, n_threads)

@@ -17,7 +17,7 @@ the light.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -35,9 +35,9 @@ from rankwolf.video.tidy import majority, tidy
 
 # The level for photographs is the larger of TOLERANCE · contrast and SIGMAS · noise.
 TOLERANCE, SIGMAS = 1.0 / 12.0, 2.0
-# Samples of what stands still are at least so many frames apart: within 3 frames a pixel is watched for whether it
-# stands. Of fewer samples than that nothing is said.
-APART, LEAST_STILL = 3, 40
+# Of what stands still there are so many samples, so many frames apart or more: within 3 frames a pixel is watched for
+# whether it stands. The longest stay that is still told from a background is a share of time, not a number of samples.
+STILL_SAMPLES, APART = 40, 3
 # The fields of the model of what stands still that are saved.
 STILL = ("colors", "weights", "mode", "stands", "scene")
 
@@ -143,15 +143,14 @@ class MaskModel:
         number = min(round(rule.samples / seen_share), count, most)
         chosen = [int((n + 0.5) * count / number) for n in range(number)]
         samples = Samples.learn(rule, number, lambda n: look(chosen[n]).sample(), noise, n_threads)
-        if seen_share < 1.0 or count < APART * LEAST_STILL:
+        if seen_share < 1.0 or count < APART * STILL_SAMPLES:
             return cls(rule, samples, None)
 
         def frame(k: int) -> tuple[Array, Array | None]:
             seen = look(k)
             return seen.frame, seen.seen
 
-        limited = replace(rule, samples=min(rule.samples, count // APART, most))
-        return cls(rule, samples, Still.learn(limited, count, frame, n_threads))
+        return cls(rule, samples, Still.learn(rule, count, min(STILL_SAMPLES, most), frame, n_threads))
 
     def mask(self, look: Look) -> Array:
         """What moves in a frame: (height, width), bool."""
@@ -159,13 +158,15 @@ class MaskModel:
 
     def separate(self, look: Look) -> tuple[Array, Array]:
         """(what moves in a frame, its background: L, and the scene behind objects that L shows)."""
-        suspicious, found = self.samples.strangers(look.sample()), None
+        where = found = None
         if self.still is not None:
             unusual = self.still.unusual(look.frame)
             if look.seen is not None:
                 unusual &= look.seen
-            suspicious &= unusual | ~self.still.stands
+            where = unusual | ~self.still.stands
             found = self.still.objects(majority(unusual, look.seen, self.rule.side), look.frame)
+        suspicious = self.samples.strangers(look.sample(), where)
+        if found is not None:
             suspicious |= found
         mask = tidy(suspicious, look.seen, self.rule.side, self.rule.least_area)
         if self.still is None or found is None or not found.any():

@@ -28,7 +28,7 @@ import numpy as np
 import scipy.ndimage
 
 from rankwolf.ground.arrays import Array
-from rankwolf.kernels.pictures import add_density
+from rankwolf.kernels.pictures import add_density, mark_shaded
 from rankwolf.video.rule import MaskRule
 from rankwolf.video.side_by_side import for_each
 from rankwolf.video.tidy import Runs, dilate, drop_small, fill_holes
@@ -38,7 +38,7 @@ FrameOf = Callable[[int], tuple[Array, Array | None]]
 # A weight is kept as a whole number up to this.
 WHOLE = 255
 # Rounds of learning; a sample is judged by those that are at least this share of the video away from it.
-ROUNDS, APART = 3, 0.06
+ROUNDS, APART = 4, 0.06
 # In learning, evidence is smoothed over squares of this side, and masks are widened by as much.
 MARGIN = 5
 # The width of the density's kernel, in gray levels: it ends at three times that.
@@ -66,9 +66,8 @@ class Still:
     scene: Array
 
     @classmethod
-    def learn(cls, rule: MaskRule, count: int, look: FrameOf, n_threads: int = 1) -> Still:
-        """The model of a video of ``count`` frames."""
-        number = min(rule.samples, count)
+    def learn(cls, rule: MaskRule, count: int, number: int, look: FrameOf, n_threads: int = 1) -> Still:
+        """The model of a video of ``count`` frames, from ``number`` of them."""
         chosen = [int((k + 0.5) * count / number) for k in range(number)]
         height, width, channels = look(0)[0].shape
         colors = np.empty((number, channels, height, width), np.uint8)
@@ -141,27 +140,19 @@ class Still:
         return np.asarray(np.log(ratio) / -np.log(rare), np.float32)
 
     def unusual(self, frame: Array) -> Array:
-        """Where a frame (height, width, channels) shows what is rare where the background stands still: bool."""
+        """Where a frame (height, width, channels) shows what is rare where the background stands still: bool.
+
+        A shadow or a reflection, the scene times one factor up to half of the kernel's radius, is not.
+        """
         density = np.zeros(self.mode.shape, np.float32)
         add_density(_color(frame), self.colors, self.weights, self._reach, density)
-        return np.asarray((density < self.rule.rare * self.mode) & self.stands & ~self._shaded(frame))
-
-    def _shaded(self, frame: Array) -> Array:
-        """Where a frame may be the scene in a shadow or a reflection: bool, (height, width).
-
-        Over 3 × 3 pixels it is the scene times one factor, up to half of the kernel's radius. In gray nothing is: there
-        any plain surface is another one times a factor.
-        """
-        if frame.shape[-1] == 1:
-            return np.zeros(frame.shape[:2], np.bool_)
-        scene = self.scene.astype(np.float32)
-        square, product, light = (
-            scipy.ndimage.uniform_filter(part.sum(axis=-1), 3, mode="nearest")
-            for part in (np.square(scene), frame * scene, np.square(frame))
-        )
-        factor = product / np.maximum(square, 1.0)
-        near = np.maximum(light - factor * product, 0.0) * self._reach < 0.25
-        return np.asarray(near & (factor > DARKEST) & (factor < BRIGHTEST))
+        unusual = (density < self.rule.rare * self.mode) & self.stands
+        if frame.shape[-1] > 1:  # in gray any plain surface is another one in a shadow
+            shaded = np.empty_like(unusual)
+            half = 0.25 / self._reach  # the square of half of the kernel's radius
+            mark_shaded(frame, self.scene, unusual, DARKEST, BRIGHTEST, half, shaded)
+            unusual &= ~shaded
+        return unusual
 
     def objects(self, where: Array, frame: Array) -> Array:
         """The pieces of ``where``, unusual pixels of a frame, that are objects whatever L shows there: bool.
