@@ -128,7 +128,7 @@ def stages() -> dict[str, MaskRule | None]:
 CHOICES: dict[str, tuple[float, ...]] = {
     "samples": (60, 40, 90), "radius": (3.0, 2.5, 3.5), "matches": (2, 1, 3), "visits": (4, 3, 6),
     "still": (4.0, 3.0, 6.0), "share": (0.1, 0.05, 0.2), "rare": (0.2, 0.15, 0.3), "side": (7, 5, 9),
-    "least_area": (77, 40, 120), "least_object": (1150, 700, 2000),
+    "least_area": (77, 40, 120), "least_object": (1500, 1000, 2000),
 }  # fmt: skip
 
 

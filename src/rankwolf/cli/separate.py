@@ -290,5 +290,7 @@ def story(summary: dict[str, Any], target: Path, has_page: bool) -> list[str]:
             f"{frames}, background of rank {summary['rank']}, {share}; "
             f"certified gap {summary['relative_gap']:.2g} after {number_of(summary['passes'], 'pass', 'passes')}."
         )
+    if summary["aligned_by_up_to"]:
+        said += f" The camera trembled: frames were moved by up to {summary['aligned_by_up_to']} pixels."
     speed = f": {summary['frames_per_second']:.1f} frames a second"
     return [said, *last_words(summary, target, has_page, speed)]

@@ -225,6 +225,7 @@ LIVE = Schema(
         "collected": Entry("u1", ("c", "row")),
         "right": Entry("f4", ("columns", "rank"), optional=True),
         "stayed": Entry("u4", ("height", "width"), optional=True),
+        "reference": Entry("f4", ("height", "width"), optional=True),
         **{name: Entry(e.kinds, e.shape, e.least, e.most, e.finite, True) for name, e in MASK.arrays.items()},
     },
 )

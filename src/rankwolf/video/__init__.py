@@ -8,7 +8,8 @@ mask is made.
 One file per noun:
 
 - frames in: ``reading`` (files and folders), ``stream`` (frames that come one by one), ``scene`` (a rendered video with
-  known truth), ``picture`` (a frame as a row of the matrix), ``store`` (the matrix, in memory or on disk);
+  known truth), ``shake`` (frames of a camera that trembles, aligned), ``picture`` (a frame as a row of the matrix),
+  ``store`` (the matrix, in memory or on disk);
 - the background: ``choosing_weights`` (weights from the data), ``residual_noise`` (M − L in a sample), ``model`` (new
   frames by a saved result), ``live`` (a model that keeps learning);
 - the mask: ``rule`` (its constants), ``mask`` (all of it), ``consensus`` (samples of each pixel's background),

@@ -17,6 +17,7 @@ from rankwolf.result.residual import sparse_of
 from rankwolf.video.mask import Look, MaskModel, Threshold
 from rankwolf.video.picture import Picture
 from rankwolf.video.picture_writers import Sink
+from rankwolf.video.shake import Steady, moved
 from rankwolf.video.side_by_side import finish
 
 T = TypeVar("T")
@@ -68,6 +69,8 @@ class Painter:
     lambda_S: float
     masker: MaskModel | Threshold
     style: str = "signed"
+    steady: Steady | None = None
+    """What moved the frames; their pictures are moved back."""
 
     def paint(self, number: int, row: Array, present: Array | None, low_rank: Array) -> Pictures:
         """One frame as pictures; ``present`` is True where an entry is observed, None for everywhere.
@@ -87,13 +90,16 @@ class Painter:
         if present is not None:
             residual[~present] = 0.0
             row = np.where(present, row, np.uint8(0))
-        return Pictures(
-            number,
+        pictures = (
             picture.to_frame(row),
             picture.to_frame(to_gray_levels(low_rank)),
             self._foreground(row, residual, mask),
             mask,
         )
+        if self.steady is not None:
+            down, right = self.steady.shifts[number]
+            pictures = tuple(moved(part, (-down, -right)) for part in pictures)  # type: ignore[assignment]
+        return Pictures(number, *pictures)
 
     def _foreground(self, row: Array, residual: Array, mask: Array) -> Array:
         if self.style == "cutout":

@@ -1,13 +1,14 @@
 """A model that keeps learning: frames come one by one, and each is answered at once with its background and its mask.
 
 The first frames are collected and separated together, which gives V of L = U Vᵀ and the samples of the mask. From then
-on a frame costs the fit of its few coefficients, and a comparison with the samples. The model follows the scene in four
+on a frame costs the fit of its few coefficients, and a comparison with the samples. The model follows the scene in five
 ways:
 
 - light that brightens or dims everything is in the coefficients;
 - every few frames one sample of each pixel of the background is replaced by what is there now, so that slow changes
   come in, and what has not been seen for long goes out;
 - what has stood still for a long time becomes background;
+- a camera that trembles in the first frames is followed by moving each frame onto the first;
 - when most of the picture differs for a while, because the camera was moved or the scene was changed, new frames are
   collected and everything is learned again.
 
@@ -35,6 +36,7 @@ from rankwolf.video.mask import Look, MaskModel, as_sample
 from rankwolf.video.model import Model
 from rankwolf.video.picture import Picture
 from rankwolf.video.rule import MaskRule
+from rankwolf.video.shake import Steady, moved, steadied
 from rankwolf.video.still import MARGIN, lit
 from rankwolf.video.tidy import dilate, drop_small
 
@@ -103,6 +105,7 @@ class Separator:
     _learned: _Learned | None = None
     _changed: int = 0
     _background: Array | None = None
+    _steady: Steady | None = None
 
     @property
     def ready(self) -> bool:
@@ -112,21 +115,26 @@ class Separator:
     def update(self, frame: Array) -> tuple[Array, Array]:
         """(background, mask) of the next frame; the model then learns from it."""
         picture = self._check(frame)
+        shift = (0, 0)
+        if self._steady is not None:
+            shift = self._steady.shift_of(frame)
+            frame = moved(frame, shift)
         row = frame.reshape(-1)
         if self._collected is not None:
             self._collected.append(row.copy())
             if len(self._collected) >= self.settings.warm_up:
                 self._learn(picture)
         self.count += 1
+        back = (-shift[0], -shift[1])
         if self._learned is None:
-            return frame.copy(), np.zeros(frame.shape[:2], np.bool_)
+            return moved(frame, back).copy(), np.zeros(frame.shape[:2], np.bool_)
         learned = self._learned
         low_rank = learned.model.low_rank(learned.model.fit(row[None]))[0]
         look = Look.at(picture, row, None, low_rank)
         mask, background = learned.masker.separate(look)
         self._follow(learned, look, mask)
         self._background = to_gray_levels(background).reshape(picture.shape)
-        return self._background.copy(), mask
+        return moved(self._background, back).copy(), moved(mask, back)
 
     def apply(self, frame: Array) -> Array:
         """The mask of the next frame as OpenCV's subtractors give it: uint8, 255 where something moves."""
@@ -162,6 +170,10 @@ class Separator:
     def _learn(self, picture: Picture) -> None:
         """Make a new model of the frames that were collected, and collect no more."""
         assert self._collected is not None
+        shape = picture.shape
+        if self._steady is None:
+            self._steady, steady = steadied(row.reshape(shape) for row in self._collected)
+            self._collected = [frame.reshape(-1) for frame in steady]
         frames = np.stack(self._collected)
         self._collected = None
         noise = temporal_noise(frames)
@@ -232,6 +244,8 @@ class Separator:
         if learned is not None:
             model = learned.model
             settings["numbers"] = [model.lambda_L, model.lambda_S, model.residual_noise]
+            if self._steady is not None:
+                arrays["reference"] = self._steady.reference
             arrays |= {"right": model.right, "stayed": learned.stayed, **learned.masker.arrays()}
         with whole(path) as unfinished:
             write_schema(unfinished, LIVE, settings, arrays, level=1)
@@ -261,6 +275,7 @@ class Separator:
             result._collected = list(arrays["collected"]) if about["collecting"] else None
             if "right" in arrays and result._picture is not None:
                 result._learned = _learned(arrays, about, result)
+                result._steady = Steady(arrays["reference"]) if "reference" in arrays else None
         return result
 
 

@@ -50,6 +50,7 @@ def summarize(outcome: Outcome) -> dict[str, Any]:
         "frame_noise": outcome.frame_noise,
         "photographs": outcome.photographs,
         "weights_from": outcome.weights_from,
+        "aligned_by_up_to": None if outcome.steady is None else outcome.steady.farthest,
         "residual_noise": outcome.residual_noise,
         "contrast": outcome.contrast,
         **_mask(outcome),

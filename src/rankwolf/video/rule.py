@@ -42,7 +42,7 @@ class MaskRule:
     """Neighbours vote in squares of this side, in pixels of a picture of 320 × 240 (:meth:`sized`)."""
     least_area: int = 77
     """Parts of fewer pixels are noise."""
-    least_object: int = 1150
+    least_object: int = 1500
     """An object that L has taken in is found from so many pixels on. Spray, which is still in between, is smaller."""
 
     def __post_init__(self) -> None:

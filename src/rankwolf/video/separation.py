@@ -46,6 +46,7 @@ from rankwolf.video.picture_writers import Shape, Sound, open_sink
 from rankwolf.video.reading import Reader, Selection, open_frames
 from rankwolf.video.residual_noise import Residual
 from rankwolf.video.rule import MaskRule
+from rankwolf.video.shake import Steady, steadied
 from rankwolf.video.side_by_side import finish
 from rankwolf.video.store import FrameStore
 from rankwolf.video.tracks import Box, Tracker, write_objects
@@ -186,6 +187,8 @@ class Outcome:
     """How many frames there are, once all of them are decoded."""
     objects: list[Box] = field(default_factory=list)
     """The objects of the masks, frame by frame."""
+    steady: Steady | None = None
+    """What moved the frames of a camera that trembles; None where they stayed as they were."""
 
     @property
     def levels(self) -> Array | None:
@@ -245,7 +248,7 @@ def _solve_all(outcome: Outcome, folder: Path, observer: Observer, look: Any) ->
         frames = stack.enter_context(FrameStore(picture.columns, reader.expected, share, folder))
         present = None
         with outcome.clock("decode"):
-            decode(reader, picture, frames, observer)
+            outcome.steady = decode(reader, picture, frames, observer)
             if fraction < 1.0:
                 mask = FrameStore(picture.columns, len(frames), share, folder, np.bool_)
                 present = stack.enter_context(mask)
@@ -321,7 +324,7 @@ def _note_losses(outcome: Outcome) -> None:
 def _write(outcome: Outcome, blocks: Iterator[FrameBlock], lambda_S: float, folder: Path, look: Any) -> None:
     job, reader, picture = outcome.job, outcome.reader, outcome.picture
     assert outcome.masker is not None
-    painter = Painter(picture, lambda_S, outcome.masker, job.style)
+    painter = Painter(picture, lambda_S, outcome.masker, job.style, outcome.steady)
     rate = None if reader.rate is None else reader.rate / job.selection.every
     names = [] if reader.names is None else picture_names([reader.names[k] for k in reader.numbers])
     sound = Sound(job.source, reader.numbers, reader.rate) if job.audio else None
@@ -392,13 +395,15 @@ def _format(job: Job, reader: Reader) -> str:
     return "png" if reader.kind == "images" else "mp4"
 
 
-def decode(reader: Reader, picture: Picture, store: FrameStore, observer: Observer) -> None:
-    """Append all selected frames to ``store`` as rows; each is decoded once."""
+def decode(reader: Reader, picture: Picture, store: FrameStore, observer: Observer) -> Steady | None:
+    """Append all selected frames to ``store`` as rows; each is decoded once. Returns what moved them, if they shook."""
     observer.stage("decode", reader.estimate)
-    for frame in reader:
+    steady, frames = steadied(reader)
+    for frame in frames:
         store.append(picture.to_row(frame))
         observer.advance(1)
     store.flush()
+    return steady
 
 
 def sample_entries(count: int, fraction: float, store: FrameStore, seed: int) -> None:
