@@ -236,3 +236,18 @@ def test_highway_at_default_settings(data_folder, tmp_path):
     highway, target = Path(data_folder) / "highway", tmp_path / "out"
     assert run(highway / "input", "-o", target, "--quiet", "--every", 6, "--no-report") == 0
     assert score_folder(target, Truth(highway)).f_measure > 0.93
+
+
+def test_an_overlay_shows_masks_and_boxes(video, tmp_path):
+    target = tmp_path / "out"
+    assert run(video, "-o", target, "--quiet", "--overlay", "--format", "png", "--no-report") == 0
+    lines = [
+        list(map(int, line.split(","))) for line in (target / "objects.csv").read_text().splitlines()[1:]
+    ]
+    frame, _, left, top, width, *_ = max(lines, key=lambda line: line[-1])
+    files = sorted((target / "overlay").iterdir())
+    shown = np.asarray(Image.open(files[frame]))
+    assert (shown[top, left : left + width] == (255, 220, 0)).all(axis=-1).mean() > 0.5
+    mask = np.asarray(Image.open(sorted((target / "mask").iterdir())[frame])) > 0
+    red = shown[..., 0].astype(int) - shown[..., 2] > 60
+    assert red[mask].mean() > 0.9 and red[~mask].mean() < 0.1

@@ -8,7 +8,8 @@ a median filter of 5 × 5.
 ``--rivals`` runs those four alone. ``--stages`` leaves out one stage after the other. ``--leave-one-out`` tries
 neighbours of every constant that was chosen on data, takes the best on the other videos, and scores it on one, one
 constant at a time and then all at once: the honest number. ``--cost`` takes the time of a frame and of the model,
-``--race`` that of all beside OpenCV's. ``--masks`` scores the masks at defaults alone.
+``--race`` that of all beside OpenCV's. ``--masks`` scores the masks at defaults alone,
+``--live`` those of frames that come one by one.
 ``--constants`` are some of those. ``--every N`` scores every N-th frame, which is quicker and nearly the same.
 ``--videos`` takes some of the fifteen. With ``--keep FOLDER`` the L of a video and its scores are kept there and not
 made again, so that a long measurement can be made in pieces.
@@ -35,6 +36,7 @@ from rankwolf.api.decompose import decompose
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.video.choosing_weights import temporal_noise, weights_for
+from rankwolf.video.live import Separator
 from rankwolf.video.mask import Look, MaskModel, Threshold
 from rankwolf.video.picture import Picture
 from rankwolf.video.reading import Selection, open_frames
@@ -319,8 +321,25 @@ def race(desk: Desk) -> None:
             for frame in video:
                 model.apply(frame)
             spent[rival] = time.process_time() - started
+        batch = spent["solve"] + spent["mask"]
         said = ", ".join(f"{what} {1000.0 * seconds / len(video):.2f}" for what, seconds in spent.items())
-        print(f"{name}, {video.shape[2]} × {video.shape[1]}, ms a frame: {said}", flush=True)
+        ratios = ", ".join(f"{rival} {batch / spent[rival]:.1f}" for rival in ("MOG2", "KNN", "GSOC"))
+        size = f"{video.shape[2]} × {video.shape[1]}"
+        print(f"{name}, {size}, ms a frame: {said}; batch is so many times: {ratios}", flush=True)
+
+
+def live(desk: Desk) -> None:
+    """The masks of the separator that takes frame by frame; frames of its warm-up are not counted."""
+
+    def measure(name: str) -> dict[str, float]:
+        judge, separator, total = Judge(name, desk.every), Separator(), Score()
+        for number, frame in enumerate(frames_of(name)):
+            mask = separator.update(frame)[1]
+            if separator.ready and number in judge.labels:
+                total += score_frame(mask, judge.labels[number], judge.region)
+        return {"live": total.f_measure}
+
+    desk.show(desk.scores("live", measure))
 
 
 def cost(desk: Desk) -> None:
@@ -350,7 +369,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, metavar="FOLDER")
     which: dict[str, Callable[[Desk], None]] = {
         "rivals": rivals, "stages": show_stages, "leave-one-out": leave_one_out, "cost": cost, "race": race,
-        "masks": masks,
+        "masks": masks, "live": live,
     }  # fmt: skip
     for option in which:
         parser.add_argument(f"--{option}", action="append_const", const=option, dest="what")

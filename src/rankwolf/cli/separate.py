@@ -154,6 +154,11 @@ def _add_writing(parser: argparse.ArgumentParser) -> None:
         choices=("signed", "absolute", "cutout"),
         help="S on middle gray, |S|, or the frame inside the mask",
     )
+    group.add_argument(
+        "--overlay",
+        action="store_true",
+        help="also write the frames with masks, boxes and numbers of objects",
+    )
     group.add_argument("--audio", action="store_true", help="copy the sound of the input into the videos")
     group.add_argument("--no-report", action="store_true", help=f"do not make {PAGE}")
 
@@ -253,6 +258,7 @@ def job_of(arguments: argparse.Namespace) -> Job:
         format=arguments.format,
         model=arguments.model,
         audio=arguments.audio,
+        overlay=arguments.overlay,
         strict=arguments.strict,
         max_memory=None if arguments.max_memory is None else parse_size(arguments.max_memory),
     )

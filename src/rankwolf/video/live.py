@@ -38,7 +38,7 @@ from rankwolf.video.picture import Picture
 from rankwolf.video.rule import MaskRule
 from rankwolf.video.shake import Steady, moved, steadied
 from rankwolf.video.still import MARGIN, lit
-from rankwolf.video.tidy import dilate, drop_small
+from rankwolf.video.tidy import dilate
 
 
 @dataclass(frozen=True)
@@ -204,8 +204,7 @@ class Separator:
             self._put(learned, look, old, max(1, len(learned.masker.samples.values) // 2))
             stayed[old] = 0
         if self.count % settings.refresh == 0:
-            large = drop_small(mask, learned.masker.rule.least_object)
-            light = lit(large, look.frame, look.low_rank)
+            light = lit(mask, look.frame, look.low_rank)
             self._put(learned, look, ~dilate(mask & ~light, MARGIN), 1)
         self._changed = (
             self._changed + 1 if np.count_nonzero(mask) > settings.changed_share * mask.size else 0
