@@ -180,6 +180,7 @@ class Writer:
                 self._paths.append(next_part(self._target / name))
                 self._sinks[name] = VideoSink(self._paths[-1], "libx264", shape)
             self._table = next_part(self._target / OBJECTS)
+            self._paths.append(self._table)
             write_objects(self._table, ())
         boxes = self._tracker.follow(self._written, mask)
         write_objects(self._table, boxes, go_on=True)

@@ -106,7 +106,7 @@ def _clean(rule: MaskRule, values: Array, offsets: Array, square: int, n_threads
         away = np.square(values[n].astype(np.int32) - usual).sum(axis=0) > square
         away &= values[n, 0] <= COUNTS
         for offset in (np.zeros(2, np.int64), *offsets[:, n]):
-            count_visits(values, n, offset, square, away, visits)
+            count_visits(values, n, offset, square, away & (visits < rule.visits), visits)
         strange = away & (visits < rule.visits)
         dropped[n] = dilate(tidy(strange, None, rule.side, rule.least_area), rule.side)
 

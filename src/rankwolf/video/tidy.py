@@ -42,12 +42,6 @@ def dilate(mask: Array, side: int) -> Array:
     return result
 
 
-def erode(mask: Array, side: int) -> Array:
-    """True where every pixel is True in the square of this side around it."""
-    result: Array = counts_in_squares(mask, side) == side * side
-    return result
-
-
 def fill_holes(mask: Array) -> Array:
     """The mask with its holes filled: connected parts of False that do not touch the border of the picture."""
     rest, (height, width) = Runs.of(~mask), mask.shape
