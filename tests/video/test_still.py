@@ -44,6 +44,15 @@ def test_a_background_that_is_mostly_hidden_is_found(seed, hidden):
         assert (unusual[14:34, 18:46] == masks[k, 14:34, 18:46]).mean() > 0.9
 
 
+def test_fog_hides_no_object():
+    """A scene and objects of a tenth of the contrast. Before, the kernel had 15 gray levels in any video."""
+    frames, masks, _ = rendered(0, 0.3)
+    fog = np.clip(np.rint(150.0 + 0.1 * frames), 0, 255).astype(np.uint8)
+    still, hidden = learn(fog), np.ix_(range(14, 34), range(18, 46))
+    assert masks[5][hidden].all() and still.unusual(fog[5].astype(np.float32))[hidden].mean() > 0.6
+    assert still.unusual(fog[95].astype(np.float32))[hidden].mean() < 0.05
+
+
 def test_threads_change_nothing():
     frames, _, _ = rendered(0, 0.3)
     one, two = learn(frames, 1), learn(frames)

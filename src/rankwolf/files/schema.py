@@ -207,6 +207,7 @@ MASK = Schema(
         "mode": Entry("f4", ("height", "width"), least=0.001, optional=True),
         "stands": Entry("b1", ("height", "width"), optional=True),
         "scene": Entry("u1", ("height", "width", "channels"), optional=True),
+        "width": Entry("f8", (1,), least=0.001, optional=True),
     },
 )
 LIVE = Schema(

@@ -191,6 +191,7 @@ class MaskModel:
         found = {"values": samples.values, "offsets": samples.offsets, "square": np.array([samples.square])}
         if self.still is not None:
             found |= {name: getattr(self.still, name) for name in STILL}
+            found["width"] = np.array([self.still.width])
         return found
 
     @classmethod
@@ -198,7 +199,10 @@ class MaskModel:
         """The model whose :meth:`arrays` these are, with this ``rule``."""
         rule = rule.sized(*found["values"].shape[2:])
         samples = Samples(rule, found["values"], found["offsets"], int(found["square"][0]))
-        still = Still(rule, *(found[name] for name in STILL)) if STILL[0] in found else None
+        still = None
+        if STILL[0] in found:
+            fields = {name: found[name] for name in STILL}
+            still = Still(rule, width=float(found["width"][0]), **fields)
         return cls(rule, samples, still)
 
     def save(self, path: Path) -> None:

@@ -41,8 +41,9 @@ WHOLE = 255
 ROUNDS, APART = 4, 0.06
 # In learning, evidence is smoothed over squares of this side, and masks are widened by as much.
 MARGIN = 5
-# The width of the density's kernel, in gray levels: it ends at three times that.
-WIDTH = 5.0
+# The width of the density's kernel, as a share of the contrast of the frames, which is little in fog and at night, and
+# at least in gray levels, because frames are rounded. It ends at three times that.
+WIDTH, LEAST_WIDTH = 0.02, 1.5
 # A shadow or a reflection is the scene times a factor in this range.
 DARKEST, BRIGHTEST = 0.45, 1.2
 # The scene in another light: its detail has the same sign more often than this, half-way between chance and always less
@@ -55,7 +56,7 @@ class Still:
     """``colors`` (n, channels, height, width) and their ``weights`` (n, height, width), uint8, of each pixel.
 
     ``mode`` is the highest density, ``stands`` where the model holds, both (height, width). ``scene`` (height, width,
-    channels), uint8, is the densest sample of each pixel.
+    channels), uint8, is the densest sample of each pixel. ``width`` of the density's kernel is in gray levels.
     """
 
     rule: MaskRule
@@ -64,15 +65,17 @@ class Still:
     mode: Array
     stands: Array
     scene: Array
+    width: float
 
     @classmethod
     def learn(cls, rule: MaskRule, count: int, number: int, look: FrameOf, n_threads: int = 1) -> Still:
         """The model of a video of ``count`` frames, from ``number`` of them."""
         chosen = [int((k + 0.5) * count / number) for k in range(number)]
-        height, width, channels = look(0)[0].shape
-        colors = np.empty((number, channels, height, width), np.uint8)
-        near, far = (np.empty((number, height, width), np.float32) for _ in range(2))
-        seen = np.ones((number, height, width), np.bool_)
+        first = look(0)[0]
+        shape = (number, *first.shape[:2])
+        colors = np.empty((number, first.shape[2], *first.shape[:2]), np.uint8)
+        near, far = (np.empty(shape, np.float32) for _ in range(2))
+        seen = np.ones(shape, np.bool_)
 
         def collect(k: int) -> None:
             frame, observed = look(chosen[k])
@@ -89,14 +92,16 @@ class Still:
         for_each(number, collect, n_threads)
         # √2σ of the quietest tenth of the pixels, at their quietest quarter of the time.
         quietest = max(0.7, float(np.quantile(np.quantile(near, 0.25, axis=0), 0.1)))
+        dark, bright = np.percentile(colors[:, :, ::4, ::4], (1, 99))
+        width = max(LEAST_WIDTH, WIDTH * float(bright - dark))
         stillness = np.exp(-np.square(far / (rule.still * quietest)))
         time_still = stillness.mean(axis=0)
         time_still /= max(float(np.quantile(time_still, 0.9)), 1e-6)
         trust = 1.0 / (1.0 + np.exp(4.0 - 4.0 * time_still / rule.share))
         stands = scipy.ndimage.uniform_filter((time_still > rule.share).astype(np.float32), 9) > 0.5
         still_weights = np.where(seen, stillness**trust, 0.0)
-        mode = np.empty((height, width), np.float32)
-        model = cls(rule, colors, _whole(still_weights), mode, stands, np.empty(0))
+        mode = np.empty(shape[1:], np.float32)
+        model = cls(rule, colors, _whole(still_weights), mode, stands, np.empty(0), width)
         model._clean(still_weights, n_threads)
         density = model._densities(0, n_threads)
         model.mode[...] = _mode(density)
@@ -131,7 +136,7 @@ class Still:
     @property
     def _reach(self) -> float:
         """The reciprocal of the kernel's squared radius, over all channels."""
-        return float(1.0 / (self.colors.shape[1] * (3.0 * WIDTH) ** 2))
+        return float(1.0 / (self.colors.shape[1] * (3.0 * self.width) ** 2))
 
     def _evidence(self, density: Array) -> Array:
         """log(density/(rare·mode)) in units of its greatest value, clipped to ±1: below 0 is foreground."""
