@@ -174,9 +174,9 @@ def test_a_shadow_is_the_scene_times_a_factor():
     """As whole pictures compute it."""
     rng = np.random.default_rng(3)
     scene = rng.integers(20, 200, (12, 14, 3), np.uint8)
-    frame = (scene * np.repeat([0.3, 0.6, 0.9, 1.4], 3)[:, None, None] + rng.normal(0, 6, scene.shape)).astype(
-        np.float32
-    )
+    frame = (
+        scene * np.repeat([0.3, 0.6, 0.9, 1.4], 3)[:, None, None] + rng.normal(0, 6, scene.shape)
+    ).astype(np.float32)
     where = rng.random((12, 14)) < 0.7
     shaded = np.empty((12, 14), np.bool_)
     pictures.mark_shaded(frame, scene, where, 0.45, 1.2, 150.0, shaded)
