@@ -123,7 +123,7 @@ def test_density_is_a_weighted_sum_of_kernels():
     rng = np.random.default_rng(2)
     color, colors = rng.integers(0, 90, (3, 7, 9), np.uint8), rng.integers(0, 90, (5, 3, 7, 9), np.uint8)
     weights = rng.integers(0, 256, (5, 7, 9), np.uint8)
-    reach = rng.uniform(1e-4, 1e-3, (7, 9)).astype(np.float32)
+    reach = 3e-4
     density = np.zeros((7, 9), np.float32)
     pictures.add_density(color, colors, weights, reach, density)
     square = np.square(colors.astype(float) - color).sum(axis=1)
@@ -131,13 +131,34 @@ def test_density_is_a_weighted_sum_of_kernels():
     np.testing.assert_allclose(density, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("radius", [20, 60, 120])
+@pytest.mark.parametrize("radius", [20, 60, 100])
 def test_near_is_euclidean_over_all_channels(radius):
     rng = np.random.default_rng(radius)
-    one, many = (
-        rng.integers(0, 80, (1, 40, 3)).astype(np.int16),
-        rng.integers(0, 80, (1, 40, 1, 3)).astype(np.int16),
+    one, many = (rng.integers(0, 80, shape).astype(np.int16) for shape in ((1, 40, 3), (1, 3, 1, 40)))
+    near = [pictures.is_near(one, 0, x, many, 0, 0, x, radius**2) for x in range(40)]
+    assert near == (((one[0] - many[0, :, 0].T).astype(int) ** 2).sum(axis=1) <= radius**2).tolist()
+    assert set(near) == {True, False}
+
+
+def test_a_shadow_is_the_scene_times_a_factor():
+    """As whole pictures compute it."""
+    rng = np.random.default_rng(3)
+    scene = rng.integers(20, 200, (12, 14, 3), np.uint8)
+    frame = (
+        scene * np.repeat([0.3, 0.6, 0.9, 1.4], 3)[:, None, None] + rng.normal(0, 6, scene.shape)
+    ).astype(np.float32)
+    where = rng.random((12, 14)) < 0.7
+    shaded = np.empty((12, 14), np.bool_)
+    pictures.mark_shaded(frame, scene, where, 0.45, 1.2, 150.0, shaded)
+    own, both, light = (
+        sum(
+            np.roll(np.pad(part.sum(axis=-1), 1, "edge"), (i, j), (0, 1))[1:-1, 1:-1]
+            for i in (-1, 0, 1)
+            for j in (-1, 0, 1)
+        )
+        for part in (scene.astype(float) ** 2, scene * frame.astype(float), frame.astype(float) ** 2)
     )
-    near = [pictures.are_near(one, 0, x, many, 0, x, 0, radius**2) for x in range(40)]
-    assert near == (((one[0] - many[0, :, 0]).astype(int) ** 2).sum(axis=1) <= radius**2).tolist()
-    assert {True, False} >= set(near)
+    factor = both / own
+    expected = where & (factor > 0.45) & (factor < 1.2) & (light - factor * both < 9.0 * 150.0)
+    np.testing.assert_array_equal(shaded, expected)
+    assert 0 < np.count_nonzero(shaded) < np.count_nonzero(where)

@@ -65,7 +65,7 @@ def test_the_result_is_the_certified_optimum(separated):
     assert fit.objective <= again.objective * (1.0 + 2e-3)
     assert (summary["rank"], summary["status"]) == (fit.low_rank.rank, "GAP_REACHED")
     assert summary["lambda_S"] == pytest.approx(3.0 * summary["frame_noise"])
-    assert (summary["mask_by"], summary["threshold"], summary["samples"]) == ("consensus", None, 60)
+    assert (summary["mask_by"], summary["threshold"], summary["samples"]) == ("model", None, 60)
     assert set(summary["seconds"]) == {"decode", "solve", "model", "write", "total"}
     still = np.asarray(Image.open(separated / "background.png"))
     assert np.abs(still - np.median(fit.low_rank[:], axis=0).reshape(96, 128)).max() <= 1.0
@@ -236,3 +236,18 @@ def test_highway_at_default_settings(data_folder, tmp_path):
     highway, target = Path(data_folder) / "highway", tmp_path / "out"
     assert run(highway / "input", "-o", target, "--quiet", "--every", 6, "--no-report") == 0
     assert score_folder(target, Truth(highway)).f_measure > 0.93
+
+
+def test_an_overlay_shows_masks_and_boxes(video, tmp_path):
+    target = tmp_path / "out"
+    assert run(video, "-o", target, "--quiet", "--overlay", "--format", "png", "--no-report") == 0
+    lines = [
+        list(map(int, line.split(","))) for line in (target / "objects.csv").read_text().splitlines()[1:]
+    ]
+    frame, _, left, top, width, *_ = max(lines, key=lambda line: line[-1])
+    files = sorted((target / "overlay").iterdir())
+    shown = np.asarray(Image.open(files[frame]))
+    assert (shown[top, left : left + width] == (255, 220, 0)).all(axis=-1).mean() > 0.5
+    mask = np.asarray(Image.open(sorted((target / "mask").iterdir())[frame])) > 0
+    red = shown[..., 0].astype(int) - shown[..., 2] > 60
+    assert red[mask].mean() > 0.9 and red[~mask].mean() < 0.1

@@ -77,7 +77,7 @@ def test_a_lamp_that_is_switched_on_is_background_within_two_seconds():
         frame = (still if k < 60 else still * spot) + rng.normal(0, 1.5, still.shape)
         shares.append(separator.update(np.clip(frame, 0, 255).astype(np.uint8))[1].mean())
     assert shares[61] > 0.05, "else there is nothing to learn here"
-    assert max(shares[110:]) < 0.01
+    assert max(shares[110:]) < 0.02 < max(shares)
 
 
 def test_a_moved_camera_is_learned_again(long):
@@ -170,10 +170,18 @@ def test_streams_from_the_command_line(long, tmp_path, monkeypatch, capsys, sour
     assert run(*words, "--live", "--warm-up", 60, "-o", target, "--json") == 0
     summary = json.loads(capsys.readouterr().out)
     assert (summary["frames"], summary["ready"]) == (100, True)
-    assert names(target) == {"background.mkv", "mask.mkv", "state.npz", "summary.json"}
+    assert names(target) == {"background.mkv", "mask.mkv", "objects.csv", "state.npz", "summary.json"}
     mask = pictures(target / "mask.mkv") > 127
     score = sum(map(score_frame, mask[60:], long.masks[60:100]), start=Score())
     assert score.f_measure > 0.85
+    lines = (target / "objects.csv").read_text().splitlines()
+    assert lines[0] == "frame,id,left,top,width,height,area"
+    areas = {}
+    for line in lines[1:]:
+        frame, *_, area = map(int, line.split(","))
+        areas[frame] = areas.get(frame, 0) + area
+    for number, area in areas.items():  # the video is encoded: its borders are not exact
+        assert abs(area - mask[number].sum()) < 0.1 * area + 10
 
 
 def test_going_on_keeps_what_was_written(video, tmp_path, capsys):
@@ -187,7 +195,9 @@ def test_going_on_keeps_what_was_written(video, tmp_path, capsys):
     assert run(*words, "--go-on", "--json") == 0
     assert json.loads(capsys.readouterr().out)["frames_before"] == 80
     assert json.loads((tmp_path / "first.json").read_text())["frames_before"] == 0
-    assert {"mask.mkv", "mask-2.mkv"} <= names(target)
+    assert {"mask.mkv", "mask-2.mkv", "objects.csv", "objects-2.csv"} <= names(target)
+    numbers = [line.split(",")[0] for line in (target / "objects-2.csv").read_text().splitlines()[1:]]
+    assert all(int(number) >= 80 for number in numbers)
 
 
 def test_force_replaces_all_that_earlier_runs_left(video, tmp_path, capsys):
@@ -196,10 +206,10 @@ def test_force_replaces_all_that_earlier_runs_left(video, tmp_path, capsys):
     assert run(video, "-o", target, "--quiet", "--format", "ffv1") == 0
     (target / "notes.txt").write_text("not ours")
     assert run(video, *live, "-o", target, "--force") == 0
-    mine = {"background.mkv", "mask.mkv", "state.npz", "summary.json", "notes.txt"}
+    mine = {"background.mkv", "mask.mkv", "objects.csv", "state.npz", "summary.json", "notes.txt"}
     assert names(target) == mine
     assert run(video, *live, "-o", target, "--go-on") == 0
-    assert names(target) == mine | {"background-2.mkv", "mask-2.mkv"}
+    assert names(target) == mine | {"background-2.mkv", "mask-2.mkv", "objects-2.csv"}
     assert run(tmp_path / "none.mp4", *live, "-o", target, "--force") == 2
     assert "mask-2.mkv" in names(target), "a stream that does not begin replaces nothing"
     assert run(video, *live, "-o", target, "--force", "--scale", 0.5) == 0
@@ -333,7 +343,7 @@ def test_a_damaged_state_is_one_error(damage, trained, tmp_path):
 
 @pytest.mark.parametrize(
     "parts",
-    [{"values": lambda a: a[:-1]}, {"values": lambda a: a.astype(float)}, {"least": lambda a: a[:, :-1]},
+    [{"values": lambda a: a[:-1]}, {"values": lambda a: a.astype(float)}, {"square": lambda a: a[:0]},
      {"offsets": lambda a: a[:, :-1]}],
 )  # fmt: skip
 def test_a_state_that_does_not_fit_together_is_not_computed_with(parts, long, trained, tmp_path):

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankwolf.ground.low_rank import LowRank
-from rankwolf.video.mask import Look, MaskRule, Threshold
+from rankwolf.video import MaskRule
+from rankwolf.video.mask import Look, Threshold
 from rankwolf.video.picture import Picture
 from rankwolf.video.residual_noise import Residual
 from rankwolf.video.tidy import drop_small, fill_holes, majority
@@ -122,21 +123,18 @@ def test_a_disc_in_noise_is_found():
     assert np.count_nonzero(mask ^ disc) < 0.16 * np.count_nonzero(disc)
 
 
-def test_each_step_can_be_turned_off():
-    residual = np.zeros((40, 40))
-    residual[10:20, 10:20] = 50.0
-    residual[14:16, 14:16] = 0.0
-    residual[30, 30] = -50.0
+def test_holes_are_filled_and_specks_dropped():
+    residual = np.zeros((240, 320))
+    residual[10:40, 10:40] = 50.0
+    residual[22:26, 22:26] = 0.0
+    residual[100:108, 100:108] = -50.0
 
     def mask(**changes):
-        rule = MaskRule(threshold=10.0, **{"vote": 1, "fill_holes": False, "least_area": 0.0, **changes})
-        return Threshold(rule, 10.0).mask(looked(residual))
+        return Threshold(MaskRule(**changes), 10.0).mask(looked(residual))
 
-    np.testing.assert_array_equal(mask(), np.abs(residual) > 10.0)
-    assert mask(fill_holes=True)[14:16, 14:16].all()
-    assert mask(fill_holes=True)[30, 30]
-    assert not mask(least_area=0.002)[30, 30]
-    assert not mask(vote=3)[30, 30]
+    assert mask()[12:38, 12:38].all()
+    assert not mask()[100:108, 100:108].any()
+    assert mask(least_area=20)[104, 104]
 
 
 def test_the_threshold_is_above_the_noise_and_above_shadows():
@@ -145,17 +143,13 @@ def test_the_threshold_is_above_the_noise_and_above_shadows():
     assert Threshold.choose(MaskRule(), 15.0, 240.0).level == pytest.approx(30.0)
 
 
-@pytest.mark.parametrize(("height", "side"), [(60, 3), (120, 3), (240, 7), (480, 15)])
-def test_larger_pictures_ask_more_neighbours(height, side):
-    width = height * 4 // 3
-    assert MaskRule().side(height, width) == MaskRule().side(width, height) == side
-    assert MaskRule(vote=1).side(height, height) == 1
+def test_the_sizes_of_a_rule_follow_small_pictures_and_not_large_ones():
+    sizes = [MaskRule().sized(h, h * 4 // 3) for h in (60, 240, 360, 1080)]
+    assert [rule.side for rule in sizes] == [3, 7, 11, 11]
+    assert [rule.least_area for rule in sizes] == [5, 77, 173, 173]
 
 
-@pytest.mark.parametrize("vote", [4, 0, -3, 2.5, True])
-def test_a_square_needs_an_odd_side(vote):
-    """Before, only the command said so."""
-    with pytest.raises(
-        ValueError, match=r"'vote' parameter of MaskRule must be (odd|a whole number of at least 1)\."
-    ):
-        MaskRule(vote=vote)
+@pytest.mark.parametrize("changes", [{"samples": 1}, {"matches": 0}, {"radius": 0.0}, {"threshold": -1.0}])
+def test_a_rule_that_makes_no_sense_is_refused(changes):
+    with pytest.raises(ValueError, match=next(iter(changes))):
+        MaskRule(**changes)

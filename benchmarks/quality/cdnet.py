@@ -8,7 +8,8 @@ a median filter of 5 × 5.
 ``--rivals`` runs those four alone. ``--stages`` leaves out one stage after the other. ``--leave-one-out`` tries
 neighbours of every constant that was chosen on data, takes the best on the other videos, and scores it on one, one
 constant at a time and then all at once: the honest number. ``--cost`` takes the time of a frame and of the model,
-``--race`` that of all beside OpenCV's. ``--masks`` scores the masks at defaults alone.
+``--race`` that of all beside OpenCV's. ``--masks`` scores the masks at defaults alone,
+``--live`` those of frames that come one by one.
 ``--constants`` are some of those. ``--every N`` scores every N-th frame, which is quicker and nearly the same.
 ``--videos`` takes some of the fifteen. With ``--keep FOLDER`` the L of a video and its scores are kept there and not
 made again, so that a long measurement can be made in pieces.
@@ -35,13 +36,13 @@ from rankwolf.api.decompose import decompose
 from rankwolf.ground.arrays import Array
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.video.choosing_weights import temporal_noise, weights_for
-from rankwolf.video.consensus import ConsensusRule
-from rankwolf.video.mask import Look, MaskModel, MaskRule, Threshold
+from rankwolf.video.live import Separator
+from rankwolf.video.mask import Look, MaskModel, Threshold
 from rankwolf.video.picture import Picture
 from rankwolf.video.reading import Selection, open_frames
 from rankwolf.video.residual_noise import Residual
+from rankwolf.video.rule import MaskRule
 from rankwolf.video.scoring import Score, Truth, score_folder, score_frame
-from rankwolf.video.still import StillRule
 from rankwolf.video.tidy import majority
 
 CDNET = ("highway", "canoe", "office", "fountain01")
@@ -108,71 +109,29 @@ class Judge:
 
 
 def stages() -> dict[str, MaskRule | None]:
-    """The default, and without one stage each."""
-    plain, still = MaskRule(), StillRule()
-    consensus = plain.consensus
+    """The default, and without one part each."""
+    plain = MaskRule()
     return {
         "everything": plain,
         "one threshold instead of the model": None,
-        "no cleaning of the samples": replace(plain, consensus=replace(consensus, cleaning=0)),
-        "one round of cleaning": replace(plain, consensus=replace(consensus, cleaning=1)),
-        "one visit is enough": replace(plain, consensus=replace(consensus, visits=1)),
-        "no samples of neighbours": replace(plain, consensus=replace(consensus, borrowed=0)),
-        "three matches whatever the noise": replace(plain, consensus=replace(consensus, sensitivity=99.0)),
-        "what stays is background": replace(plain, still=None),
-        "one round of learning": replace(plain, still=replace(still, rounds=1)),
-        "moving samples count as still ones": replace(plain, still=replace(still, still=1e6)),
-        "small pieces are objects": replace(plain, still=replace(still, least_part=0.0)),
-        "shadows are objects": replace(plain, still=replace(still, alike=0.0)),
-        "no vote": replace(plain, vote=1),
-        "holes kept": replace(plain, fill_holes=False),
-        "specks kept": replace(plain, least_area=0.0),
+        "all samples are background": replace(plain, visits=0),
+        "only what came back is background": replace(plain, visits=1000),
+        "one match": replace(plain, matches=1),
+        "the residual alone decides": replace(plain, share=1e6),
+        "moving samples count as still ones": replace(plain, still=1e6),
+        "L's objects are background": replace(plain, least_object=10**9),
+        "small pieces are objects": replace(plain, least_object=0),
+        "no vote": replace(plain, side=1),
+        "specks kept": replace(plain, least_area=0),
     }
 
 
-@dataclass(frozen=True)
-class Choice:
-    """One value of a constant: a field of the rule, of its consensus or of its model of what stands still."""
-
-    room: str
-    name: str
-    value: Any
-
-    def of(self, rule: MaskRule) -> MaskRule:
-        """The rule with this value."""
-        field = {self.name: self.value}
-        assert rule.still is not None
-        if self.room == "consensus":
-            return replace(rule, consensus=replace(rule.consensus, **field))
-        if self.room == "still":
-            return replace(rule, still=replace(rule.still, **field))
-        return replace(rule, **field)
-
-
-# Every constant that was chosen on data, and values around it.
-NEIGHBOURS: dict[str, dict[str, tuple[Any, ...]]] = {
-    "consensus": {
-        "samples": (40, 90), "borrowed": (1, 4), "reach": (1.0, 3.0), "radius": (14.0, 23.0), "matches": (2, 5),
-        "sensitivity": (1.25, 1.75), "cleaning": (1, 3), "near": (9.0, 15.0), "near_in_sigmas": (2.0, 3.5),
-        "visits": (4, 9), "patience": (0, 2), "margin": (3, 9), "least_samples": (3, 12),
-    },
-    "still": {
-        "samples": (30, 60), "width": (1.0, 2.0), "least_width": (4.0, 7.0), "still": (3.0, 6.0), "share": (0.05, 0.2),
-        "rare": (0.15, 0.3), "apart": (0.03, 0.1), "margin": (3, 9), "least_part": (0.01, 0.02), "alike": (0.1, 0.4),
-        "rounds": (2, 4), "faint": (0.01, 0.05),
-    },
-    "mask": {"vote_side": (5.0, 9.0), "least_area": (0.0005, 0.002)},
+# Every constant of the mask, its default first, then values around it.
+CHOICES: dict[str, tuple[float, ...]] = {
+    "samples": (60, 40, 90), "radius": (3.0, 2.5, 3.5), "matches": (2, 1, 3), "visits": (4, 3, 6),
+    "still": (4.0, 3.0, 6.0), "share": (0.1, 0.05, 0.2), "rare": (0.2, 0.15, 0.3), "side": (7, 5, 9),
+    "least_area": (77, 40, 120), "least_object": (1500, 1000, 2000),
 }  # fmt: skip
-
-
-def choices() -> dict[str, list[Choice]]:
-    """For each constant that was chosen on data: its default first, then values around it."""
-    rooms = {"consensus": ConsensusRule(), "still": StillRule(), "mask": MaskRule()}
-    return {
-        f"{room}.{name}": [Choice(room, name, value) for value in (getattr(rooms[room], name), *values)]
-        for room, names in NEIGHBOURS.items()
-        for name, values in names.items()
-    }
 
 
 def row(name: str, values: list[float], note: str = "") -> None:
@@ -204,7 +163,7 @@ class Desk:
     videos: list[str]
     every: int = 1
     keep: Path | None = None
-    constants: Sequence[str] = tuple(choices())
+    constants: Sequence[str] = tuple(CHOICES)
 
     def solved(self, name: str) -> Solved:
         """A video with its L."""
@@ -304,7 +263,7 @@ def leave_one_out(desk: Desk) -> None:
 
     The last row has all constants at once at the values that the other videos chose for each.
     """
-    constants = {name: found for name, found in choices().items() if name in desk.constants}
+    constants = {name: found for name, found in CHOICES.items() if name in desk.constants}
     solved: dict[str, Callable[[MaskRule], float]] = {}
 
     def scorer(name: str) -> Callable[[MaskRule], float]:
@@ -317,7 +276,7 @@ def leave_one_out(desk: Desk) -> None:
     def measure(name: str) -> dict[str, float]:
         score, default = scorer(name), scorer(name)(MaskRule())
         return {
-            f"{constant} {k}": default if k == 0 else score(choice.of(MaskRule()))
+            f"{constant} {k}": default if k == 0 else score(replace(MaskRule(), **{constant: choice}))
             for constant, values in constants.items()
             for k, choice in enumerate(values)
         }
@@ -332,10 +291,10 @@ def leave_one_out(desk: Desk) -> None:
         )
         taken = [int(np.delete(table, k, axis=0).mean(axis=0).argmax()) for k in range(len(table))]
         for name, k in zip(desk.videos, taken, strict=True):
-            together[name] = values[k].of(together[name])
+            together[name] = replace(together[name], **{constant: values[k]})
         each = ", ".join(f"{mean:.3f}" for mean in table.mean(axis=0))
         own = [float(table[k, value]) for k, value in enumerate(taken)]
-        row(constant, own, f"took {taken} of {[choice.value for choice in values]}; means {each}")
+        row(constant, own, f"took {taken} of {list(values)}; means {each}")
     first = next(iter(constants))
     row("as they are", [found[name][f"{first} 0"] for name in desk.videos])
     at_once = desk.scores(
@@ -362,8 +321,25 @@ def race(desk: Desk) -> None:
             for frame in video:
                 model.apply(frame)
             spent[rival] = time.process_time() - started
+        batch = spent["solve"] + spent["mask"]
         said = ", ".join(f"{what} {1000.0 * seconds / len(video):.2f}" for what, seconds in spent.items())
-        print(f"{name}, {video.shape[2]} × {video.shape[1]}, ms a frame: {said}", flush=True)
+        ratios = ", ".join(f"{rival} {batch / spent[rival]:.1f}" for rival in ("MOG2", "KNN", "GSOC"))
+        size = f"{video.shape[2]} × {video.shape[1]}"
+        print(f"{name}, {size}, ms a frame: {said}; batch is so many times: {ratios}", flush=True)
+
+
+def live(desk: Desk) -> None:
+    """The masks of the separator that takes frame by frame; frames of its warm-up are not counted."""
+
+    def measure(name: str) -> dict[str, float]:
+        judge, separator, total = Judge(name, desk.every), Separator(), Score()
+        for number, frame in enumerate(frames_of(name)):
+            mask = separator.update(frame)[1]
+            if separator.ready and number in judge.labels:
+                total += score_frame(mask, judge.labels[number], judge.region)
+        return {"live": total.f_measure}
+
+    desk.show(desk.scores("live", measure))
 
 
 def cost(desk: Desk) -> None:
@@ -393,12 +369,12 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, metavar="FOLDER")
     which: dict[str, Callable[[Desk], None]] = {
         "rivals": rivals, "stages": show_stages, "leave-one-out": leave_one_out, "cost": cost, "race": race,
-        "masks": masks,
+        "masks": masks, "live": live,
     }  # fmt: skip
     for option in which:
         parser.add_argument(f"--{option}", action="append_const", const=option, dest="what")
     parser.add_argument(
-        "--constants", nargs="+", metavar="NAME", choices=list(choices()), default=list(choices())
+        "--constants", nargs="+", metavar="NAME", choices=list(CHOICES), default=list(CHOICES)
     )
     arguments = parser.parse_args()
     desk = Desk(arguments.videos, arguments.every, arguments.keep, arguments.constants)

@@ -62,7 +62,7 @@ def test_images_of_more_than_8_bits_keep_their_contrast(tmp_path, bits):
         Image.fromarray(ramp).save(tmp_path / f"{number}.png")
     picture = next(iter(open_frames(tmp_path, Selection())))
     assert picture.min() == 0 and picture.max() == 255
-    assert np.abs(picture.astype(int) - ramp / 2 ** (bits - 8)).max() <= 1.0
+    assert np.abs(picture.astype(int) - 255.0 * ramp / (2**bits - 1)).max() <= 1.0
 
 
 LIVE = """

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankwolf.video import LiveSettings, Separator
-from rankwolf.video.mask import Look, MaskModel, MaskRule
+from rankwolf.video import LiveSettings, MaskRule, Separator
+from rankwolf.video.mask import Look, MaskModel
 from rankwolf.video.picture import Picture
-from rankwolf.video.still import Still, StillRule
+from rankwolf.video.still import Still
 
 COUNT, SHAPE = 200, (48, 64, 3)
 
@@ -27,10 +27,9 @@ def rendered(seed, hidden=0.0, noise=2.0):
     return np.clip(np.rint(frames), 0, 255).astype(np.uint8), masks, scene
 
 
-def learn(frames, side=5, **changes):
-    return Still.learn(
-        StillRule(**changes), len(frames), lambda k: (frames[k].astype(np.float32), None), side, 5e-4, 2
-    )
+def learn(frames, n_threads=2):
+    rule = MaskRule().sized(*SHAPE[:2])
+    return Still.learn(rule, len(frames), 40, lambda k: (frames[k].astype(np.float32), None), n_threads)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -41,14 +40,22 @@ def test_a_background_that_is_mostly_hidden_is_found(seed, hidden):
     assert still.stands[14:34, 18:46].all()
     assert np.abs(still.scene - scene).mean() < 3.0
     for k in (5, 95):
-        unusual = still.evidence(frames[k].astype(np.float32)) < 0.0
+        unusual = still.unusual(frames[k].astype(np.float32))
         assert (unusual[14:34, 18:46] == masks[k, 14:34, 18:46]).mean() > 0.9
+
+
+def test_fog_hides_no_object():
+    """A scene and objects of a tenth of the contrast. Before, the kernel had 15 gray levels in any video."""
+    frames, masks, _ = rendered(0, 0.3)
+    fog = np.clip(np.rint(150.0 + 0.1 * frames), 0, 255).astype(np.uint8)
+    still, hidden = learn(fog), np.ix_(range(14, 34), range(18, 46))
+    assert masks[5][hidden].all() and still.unusual(fog[5].astype(np.float32))[hidden].mean() > 0.6
+    assert still.unusual(fog[95].astype(np.float32))[hidden].mean() < 0.05
 
 
 def test_threads_change_nothing():
     frames, _, _ = rendered(0, 0.3)
-    one = Still.learn(StillRule(), COUNT, lambda k: (frames[k].astype(np.float32), None), 5, 5e-4, 1)
-    two = learn(frames)
+    one, two = learn(frames, 1), learn(frames)
     assert all(
         np.array_equal(getattr(one, name), getattr(two, name)) for name in ("weights", "mode", "scene")
     )
@@ -62,7 +69,7 @@ def test_a_large_piece_is_an_object_and_light_is_not(factor, found):
     rng = np.random.default_rng(0)
     inside = scene[12:36, 16:48]
     now[12:36, 16:48] = rng.uniform(0, 255, inside.shape) if factor is None else factor * inside
-    unusual = still.evidence(now.astype(np.float32)) < 0.0
+    unusual = still.unusual(now.astype(np.float32))
     assert unusual[14:34, 18:46].mean() > 0.9
     objects = still.objects(unusual, now.astype(np.float32))
     assert (objects[14:34, 18:46].mean() > 0.9) == found
@@ -74,10 +81,13 @@ def test_a_shadow_is_the_scene_times_a_factor_and_a_dark_object_is_not():
     now = scene.astype(np.float32)
     now[12:36, 16:32] *= 0.5
     now[12:36, 32:48] = (10.0, 20.0, 90.0)
-    shaded = still.shaded(now)
-    assert shaded[14:34, 18:30].mean() > 0.95
-    assert shaded[14:34, 34:46].mean() < 0.2
-    assert not still.shaded(now[..., :1]).any(), "in gray any plain surface is another one in a shadow"
+    unusual = still.unusual(now)
+    assert unusual[14:34, 18:30].mean() < 0.05
+    assert unusual[14:34, 34:46].mean() > 0.8
+    gray = learn(frames[..., :1])
+    assert gray.unusual(now[..., :1])[14:34, 18:30].mean() > 0.8, (
+        "in gray any surface is another one in a shadow"
+    )
 
 
 def test_the_background_shows_no_object_of_the_mask(tmp_path):

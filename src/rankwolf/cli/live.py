@@ -16,7 +16,7 @@ from rankwolf.ground.plural import number_of
 
 if TYPE_CHECKING:
     from rankwolf.video.live import Separator
-    from rankwolf.video.mask import MaskRule
+    from rankwolf.video.rule import MaskRule
     from rankwolf.video.stream import Opened
 
 SAY_EVERY = 10.0
@@ -26,7 +26,7 @@ SAVE_FIRST, SAVE_EVERY = 10.0, 600.0
 # Options of a separation without --live, which have no meaning with it.
 FOREIGN = (
     "start every mask sample strict max_memory delta lambdas model method tol checkpoint checkpoint_every "
-    "resume max_seconds threads format foreground audio no_report threshold"
+    "resume max_seconds threads format foreground audio overlay no_report threshold"
 ).split()
 
 
@@ -117,7 +117,7 @@ def run_live(arguments: argparse.Namespace, rule: MaskRule) -> int:
     target.mkdir(exist_ok=True)
     if arguments.force:  # only now, so that a stream without a first frame replaces nothing
         remove_stale(target)
-    writer = Writer(target, opened)
+    writer = Writer(target, opened, separator.count)
     started, before = time.perf_counter(), separator.count
     try:
         separate_stream(frames, separator, writer, target / STATE, Output.of(arguments))
@@ -154,24 +154,37 @@ def run_live(arguments: argparse.Namespace, rule: MaskRule) -> int:
 class Writer:
     """Writes the background and the mask as videos (Matroska) that can be played even where they were cut off.
 
+    The objects go to a table beside them, line by line.
+
     ``moving`` is the sum, over frames, of the share of the picture that is in the mask.
     """
 
-    def __init__(self, target: Path, stream: Opened) -> None:
-        self._target, self._stream = target, stream
+    def __init__(self, target: Path, stream: Opened, frames_before: int) -> None:
+        from rankwolf.video.tracks import Tracker
+
+        self._target, self._stream, self._written = target, stream, frames_before
         self._sinks: dict[str, Any] = {}
         self._paths: list[Path] = []
+        self._table, self._tracker = target, Tracker()
         self.moving = 0.0
 
     def write(self, background: Any, mask: Any) -> None:
         """Write one frame of each video; the first call opens the files."""
         from rankwolf.video.picture_writers import Shape, VideoSink
+        from rankwolf.video.separation import OBJECTS
+        from rankwolf.video.tracks import write_objects
 
         if not self._sinks:
             shape = Shape(mask.shape[0], mask.shape[1], self._stream.rate, self._stream.aspect)
             for name in (BACKGROUND, MASK):
                 self._paths.append(next_part(self._target / name))
                 self._sinks[name] = VideoSink(self._paths[-1], "libx264", shape)
+            self._table = next_part(self._target / OBJECTS)
+            self._paths.append(self._table)
+            write_objects(self._table, ())
+        boxes = self._tracker.follow(self._written, mask)
+        write_objects(self._table, boxes, go_on=True)
+        self._written += 1
         self._sinks[BACKGROUND].write(background)
         self._sinks[MASK].write(mask.astype("uint8") * 255)
         self.moving += float(mask.mean())

@@ -34,7 +34,7 @@ from rankwolf.ground.plural import number_of
 from rankwolf.ground.result_files import PAGE
 
 if TYPE_CHECKING:
-    from rankwolf.video.mask import MaskRule
+    from rankwolf.video.rule import MaskRule
     from rankwolf.video.separation import Job
 
 
@@ -113,9 +113,7 @@ def _add_solving(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_mask(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group(
-        "mask", "each stage can be changed or left out; docs/video.md says what it does"
-    )
+    group = parser.add_argument_group("mask")
     group.add_argument(
         "--threshold",
         type=float,
@@ -131,29 +129,14 @@ def _add_mask(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--radius",
         type=float,
-        metavar="GRAY",
-        help="a pixel is like a sample within this distance of it (default: 18)",
-    )
-    group.add_argument(
-        "--matches", type=int, metavar="N", help="a pixel that is like N samples is background (default: 3)"
-    )
-    group.add_argument("--no-cleaning", action="store_true", help="leave objects among the samples")
-    group.add_argument("--no-still", action="store_true", help="what stays for long is background")
-    group.add_argument(
-        "--vote",
-        type=int,
-        metavar="N",
-        help="a pixel follows most of its N × N neighbours; 1 is off (default: 7 for 320 × 240, by size)",
-    )
-    group.add_argument(
-        "--keep-holes", action="store_true", help="do not fill what is enclosed by moving pixels"
+        metavar="SIGMAS",
+        help="a pixel is like a sample within so many times the noise (default: 3)",
     )
     group.add_argument(
         "--least-area",
-        type=float,
-        default=0.001,
-        metavar="SHARE",
-        help="drop parts below this share of the picture (default: %(default)s)",
+        type=int,
+        metavar="PIXELS",
+        help="drop smaller parts (default: 77 in 320 × 240, in other pictures by their size)",
     )
 
 
@@ -170,6 +153,11 @@ def _add_writing(parser: argparse.ArgumentParser) -> None:
         default="signed",
         choices=("signed", "absolute", "cutout"),
         help="S on middle gray, |S|, or the frame inside the mask",
+    )
+    group.add_argument(
+        "--overlay",
+        action="store_true",
+        help="also write the frames with masks, boxes and numbers of objects",
     )
     group.add_argument("--audio", action="store_true", help="copy the sound of the input into the videos")
     group.add_argument("--no-report", action="store_true", help=f"do not make {PAGE}")
@@ -270,6 +258,7 @@ def job_of(arguments: argparse.Namespace) -> Job:
         format=arguments.format,
         model=arguments.model,
         audio=arguments.audio,
+        overlay=arguments.overlay,
         strict=arguments.strict,
         max_memory=None if arguments.max_memory is None else parse_size(arguments.max_memory),
     )
@@ -277,32 +266,13 @@ def job_of(arguments: argparse.Namespace) -> Job:
 
 def mask_rule_of(arguments: argparse.Namespace) -> MaskRule:
     """The rule for the mask that the options ask for; a ValueError for options that do not go together."""
-    from rankwolf.ground.complaints import check_number
-    from rankwolf.video.consensus import ConsensusRule
-    from rankwolf.video.mask import MaskRule
-    from rankwolf.video.still import StillRule
+    from rankwolf.video.rule import MaskRule
 
-    model = {name: getattr(arguments, name) for name in ("samples", "radius", "matches")}
-    model = {name: value for name, value in model.items() if value is not None}
-    if arguments.threshold is not None and (model or arguments.no_cleaning or arguments.no_still):
-        raise ValueError(
-            "--threshold replaces the model: --samples, --radius, --matches, --no-cleaning and --no-still "
-            "do not go with it."
-        )
-    for name, least in (("samples", 2), ("matches", 1)):
-        if model.get(name, least) < least:
-            raise bad_option(f"--{name}", f"at least {least}", model[name])
-    if "radius" in model:
-        check_number("radius", model["radius"])
-    threshold = arguments.threshold
-    return MaskRule(
-        threshold=None if threshold is None else check_number("threshold", threshold),
-        consensus=ConsensusRule(cleaning=0 if arguments.no_cleaning else ConsensusRule.cleaning, **model),
-        still=None if arguments.no_still else StillRule(),
-        vote=arguments.vote,
-        fill_holes=not arguments.keep_holes,
-        least_area=check_number("least_area", arguments.least_area, positive=False),
-    )
+    names = ("threshold", "samples", "radius", "least_area")
+    given = {name: value for name in names if (value := getattr(arguments, name)) is not None}
+    if "threshold" in given and given.keys() & {"samples", "radius"}:
+        raise ValueError("--threshold replaces the model: --samples and --radius do not go with it.")
+    return MaskRule(**given)
 
 
 def check_model_options(arguments: argparse.Namespace) -> None:
@@ -326,5 +296,7 @@ def story(summary: dict[str, Any], target: Path, has_page: bool) -> list[str]:
             f"{frames}, background of rank {summary['rank']}, {share}; "
             f"certified gap {summary['relative_gap']:.2g} after {number_of(summary['passes'], 'pass', 'passes')}."
         )
+    if summary["aligned_by_up_to"]:
+        said += f" The camera trembled: frames were moved by up to {summary['aligned_by_up_to']} pixels."
     speed = f": {summary['frames_per_second']:.1f} frames a second"
     return [said, *last_words(summary, target, has_page, speed)]

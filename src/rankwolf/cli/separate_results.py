@@ -25,10 +25,10 @@ def remove_stale(target: Path, written: Iterable[str] = ()) -> None:
     """Remove results of an earlier run that are not among ``written``: the new summary is not about them."""
     from rankwolf.video.model import MASK_MODEL, REGION
     from rankwolf.video.picture_writers import FORMATS
-    from rankwolf.video.separation import NAMES, OBJECTS, STILL
+    from rankwolf.video.separation import NAMES, OBJECTS, OVERLAY, STILL
 
-    known = {f"{name}{ending}" for name in NAMES for ending in FORMATS.values()}
+    known = {f"{name}{ending}" for name in (*NAMES, OVERLAY) for ending in FORMATS.values()}
     known |= {RESULT, STILL, OBJECTS, REGION, MASK_MODEL, STATE, SUMMARY, PAGE}
     parts = (path.name for path in target.iterdir())
-    known |= {name for name in parts if re.fullmatch(r"(background|mask)-\d+\.mkv", name)}
+    known |= {name for name in parts if re.fullmatch(r"(background|mask)-\d+\.mkv|objects-\d+\.csv", name)}
     remove(target / name for name in known.difference(written))

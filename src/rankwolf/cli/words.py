@@ -11,7 +11,7 @@ OPTIONS = {"n_threads": "--threads", "rng": "--seed", "n_frames": "--frames"} | 
     name: "--" + name.replace("_", "-")
     for name in (
         "checkpoint checkpoint_every delta deltas implicit lambdas least_area max_iter max_memory max_rank max_seconds "
-        "method noise radii radius rank start threshold tol vote weight"
+        "method noise radii radius rank samples start threshold tol weight"
     ).split()
 }
 # Only parameters whose names are no English words are replaced inside sentences.

@@ -185,24 +185,24 @@ CHECKPOINT = Schema(
 )
 MASK = Schema(
     "a model of the mask",
-    1,
+    2,
     "about",
     {},
     {
         "values": Entry("i2", ("samples", "channels", "height", "width")),
         "offsets": Entry("i8", ("o", "samples", 2)),
-        "least": Entry("f i u", ("height", "width"), least=0),
+        "square": Entry("i8", (1,), least=0),
         "colors": Entry("u1", ("k", "channels", "height", "width"), optional=True),
         "weights": Entry("u1", ("k", "height", "width"), optional=True),
-        "reach": Entry("f4", ("height", "width"), least=0, optional=True),
         "mode": Entry("f4", ("height", "width"), least=0.001, optional=True),
         "stands": Entry("b1", ("height", "width"), optional=True),
         "scene": Entry("u1", ("height", "width", "channels"), optional=True),
+        "width": Entry("f8", (1,), least=0.001, optional=True),
     },
 )
 LIVE = Schema(
     "a state that Separator.save wrote",
-    2,
+    3,
     "about",
     {
         **each("count relearned changed", is_count),
@@ -213,6 +213,7 @@ LIVE = Schema(
         "collected": Entry("u1", ("c", "row")),
         "right": Entry("f4", ("columns", "rank"), optional=True),
         "stayed": Entry("u4", ("height", "width"), optional=True),
+        "reference": Entry("f4", ("height", "width"), optional=True),
         **{name: replace(entry, optional=True) for name, entry in MASK.arrays.items()},
     },
 )

@@ -10,9 +10,6 @@ from rankwolf.kernels.compiling import compiled, must
 NO_SAMPLE = 8192
 # A sample or residual whose first channel is above this does not count.
 COUNTS = 4096
-ALL_BITS = np.uint64(2**64 - 1)
-# A set of residuals is kept as 64 bits, each of which stands for this many gray levels, from −256 on.
-LEVELS_A_BIT = 8
 # This many samples of each pixel are compared for a whole row of pixels at once; they decide nearly everywhere.
 AT_ONCE = 4
 
@@ -22,105 +19,53 @@ CHUNK = 512
 
 
 @compiled
-def are_near(
-    one: np.ndarray, y: int, x: int, many: np.ndarray, row: int, column: int, k: int, square_radius: int
-) -> bool:
-    """Whether ‖one[y, x] − many[row, column, k]‖² ≤ r². Pixels that differ mostly do so in the first channel."""
-    difference = int(one[y, x, 0]) - int(many[row, column, k, 0])
-    total = difference * difference
-    for channel in range(1, one.shape[2]):
-        if total > square_radius:
-            return False
-        difference = int(one[y, x, channel]) - int(many[row, column, k, channel])
-        total += difference * difference
-    return total <= square_radius
-
-
-@compiled
 def mark_strangers(
     residual: np.ndarray,
     samples: np.ndarray,
     offsets: np.ndarray,
-    known: np.ndarray,
     square_radius: int,
-    least: np.ndarray,
+    least: int,
+    where: np.ndarray,
     strange: np.ndarray,
 ) -> None:
-    """True where fewer than ``least`` (height, width) samples lie within the radius of a pixel's residual.
+    """True where fewer than ``least`` samples lie within the radius of a pixel's residual.
 
     ``residual`` (height, width, channels) and ``samples`` (n, channels, height, width) are int16. A pixel is compared
     with its own samples, then with sample k of the pixel at ``offsets[j, k]`` from it, for every j; outside the picture
     that is the nearest pixel of the border. The first few samples, among which most pixels find their matches, are
-    compared for whole rows. The search through the others ends at the match that decides. It is skipped where in some
-    channel no sample is near, as ``known`` (channels, height, width) tells, the bits made by :func:`add_known`.
+    compared for whole rows. The search through the others ends at the match that decides. Pixels outside ``where``
+    (height, width) are not looked at, and are False.
     """
     count, channels, height, width = samples.shape
-    must(residual.shape == (height, width, channels) and known.shape == (channels, height, width))
-    must(least.shape == (height, width) and strange.shape == (height, width))
+    must(residual.shape == (height, width, channels) and strange.shape == where.shape == (height, width))
     must(offsets.shape[1] == count and offsets.shape[2] == 2)
     alike, work = np.empty(width, np.int32), np.empty((1 + channels, width), np.int32)
     few = min(AT_ONCE, count)
     for y in range(height):
+        strange[y] = False
+        if not where[y].any():
+            continue
         count_near(residual[y], samples[:few, :, y], square_radius, alike, work)
         for x in range(width):
-            strange[y, x] = alike[x] < least[y, x]
-        for x in range(width):
-            if not strange[y, x]:
+            if not where[y, x] or alike[x] >= least or residual[y, x, 0] > COUNTS:
                 continue
-            if residual[y, x, 0] > COUNTS:
-                strange[y, x] = False
-                continue
-            unknown = False
-            for channel in range(channels):
-                unknown |= known[channel, y, x] & bits(residual[y, x, channel], residual[y, x, channel]) == 0
-            if unknown:
-                continue
-            needed, found = least[y, x], alike[x]
+            found = alike[x]
             for k in range(few, count):
                 if is_near(residual, y, x, samples, k, y, x, square_radius):
                     found += 1
-                    if found == needed:
+                    if found == least:
                         break
             for j in range(offsets.shape[0]):
-                if found == needed:
+                if found == least:
                     break
                 for k in range(count):
                     row = min(max(y + offsets[j, k, 0], 0), height - 1)
                     column = min(max(x + offsets[j, k, 1], 0), width - 1)
                     if is_near(residual, y, x, samples, k, row, column, square_radius):
                         found += 1
-                        if found == needed:
+                        if found == least:
                             break
-            strange[y, x] = found < needed
-
-
-@compiled
-def bits(low: int, high: int) -> np.uint64:
-    """The bits of the gray levels from ``low`` to ``high``; levels beyond the range belong to the first or last bit."""
-    first = min(max((low + 256) // LEVELS_A_BIT, 0), 63)
-    last = min(max((high + 256) // LEVELS_A_BIT, 0), 63)
-    return (ALL_BITS << np.uint64(first)) & (ALL_BITS >> np.uint64(63 - last))
-
-
-@compiled
-def add_known(
-    sample: np.ndarray, where: np.ndarray, offset: np.ndarray, square_radius: int, known: np.ndarray
-) -> None:
-    """For each pixel, add to ``known`` (channels, height, width) the bits of all levels near the sample at ``offset``.
-
-    ``sample`` has the same shape as ``known``. It is used where it counts and ``where`` (height, width) is True.
-    """
-    channels, height, width = sample.shape
-    must(known.shape == sample.shape and where.shape == (height, width) and offset.size == 2)
-    radius = int(np.sqrt(square_radius)) + 1
-    for y in range(height):
-        row = min(max(y + offset[0], 0), height - 1)
-        for x in range(width):
-            column = min(max(x + offset[1], 0), width - 1)
-            if where[row, column] and sample[0, row, column] <= COUNTS:
-                for channel in range(channels):
-                    value = int(sample[channel, row, column])
-                    known[channel, y, x] |= bits(value - radius, value + radius)
+            strange[y, x] = found < least
 
 
 @compiled
@@ -172,78 +117,47 @@ def is_near(
 @compiled
 def count_visits(
     samples: np.ndarray,
-    y: int,
-    x: int,
     own: int,
-    row: int,
-    column: int,
+    offset: np.ndarray,
     square_radius: int,
-    least: int,
-    patience: int,
-) -> int:
-    """The number of separate visits in which pixel (row, column) looks like sample ``own`` of pixel (y, x).
-
-    ``samples`` is (height, width, n, channels), in the order of time. A visit is a run of samples within the radius;
-    up to ``patience`` others in between do not end it. The visit at the time of ``own`` is not counted. Counting stops
-    at ``least``.
-    """
-    found = 0
-    here = samples[:, :, own]
-    for step in (-1, 1):
-        inside = True
-        missed = 0
-        k = own + step
-        while 0 <= k < samples.shape[2]:
-            if samples[row, column, k, 0] <= COUNTS:
-                if are_near(here, y, x, samples, row, column, k, square_radius):
-                    if not inside:
-                        found += 1
-                        if found == least:
-                            return found
-                    inside = True
-                    missed = 0
-                else:
-                    missed += 1
-                    if missed > patience:
-                        inside = False
-            k += step
-    return found
-
-
-@compiled
-def mark_unsupported(
-    samples: np.ndarray,
-    offsets: np.ndarray,
-    usual: np.ndarray,
-    square_radius: int,
-    least: np.ndarray,
-    patience: int,
-    begin: int,
-    end: int,
-    strange: np.ndarray,
+    where: np.ndarray,
+    visits: np.ndarray,
 ) -> None:
-    """Mark in ``strange`` (n, height, width) the samples of an object, for the rows from ``begin`` to before ``end``.
+    """Add to ``visits`` (height, width) how often a pixel looked like sample ``own``, at other times.
 
-    A sample within the radius of ``usual`` (height, width, channels), the median over time, is background. So is one
-    for which :func:`count_visits` finds at least ``least`` (height, width) other visits, at this pixel and at those at
-    ``offsets`` from it. All others belong to objects. ``samples`` are in the order of time.
+    ``samples`` (n, channels, height, width), int16, are in the order of time. Sample ``own`` of a pixel is compared
+    with all samples of the pixel at ``offset`` from it. A visit is a run of samples within the radius; a single other
+    one in between does not end it. The visit at the time of ``own`` itself is not counted. Only pixels ``where``
+    (height, width) is True are looked at.
     """
-    height, width, count, _ = samples.shape
-    for y in range(begin, end):
+    count, channels, height, width = samples.shape
+    must(visits.shape == where.shape == (height, width) and offset.size == 2)
+    here, there, missed = np.empty(width, np.int64), np.empty(width, np.int64), np.empty(width, np.int32)
+    square = np.empty(width, np.int32)
+    for y in range(height):
+        row, chosen = min(max(y + offset[0], 0), height - 1), 0
         for x in range(width):
-            needed = least[y, x]
-            for n in range(count):
-                strange[n, y, x] = False
-                if samples[y, x, n, 0] > COUNTS or are_near(usual, y, x, samples, y, x, n, square_radius):
-                    continue
-                found = count_visits(samples, y, x, n, y, x, square_radius, needed, patience)
-                for j in range(offsets.shape[0]):
-                    if found >= needed:
-                        break
-                    row = min(max(y + offsets[j, n, 0], 0), height - 1)
-                    column = min(max(x + offsets[j, n, 1], 0), width - 1)
-                    found += count_visits(samples, y, x, n, row, column, square_radius, needed, patience)
-                strange[n, y, x] = found < needed
+            if where[y, x]:
+                here[chosen], there[chosen] = x, min(max(x + offset[1], 0), width - 1)
+                chosen += 1
+        for step in (-1, 1):
+            missed[:] = 0
+            k = own + step
+            while chosen and 0 <= k < count:
+                square[:chosen] = 0
+                for channel in range(channels):
+                    mine, other = samples[own, channel, y], samples[k, channel, row]
+                    for i in range(chosen):
+                        difference = np.int32(mine[here[i]]) - np.int32(other[there[i]])
+                        square[i] += difference * difference
+                first = samples[k, 0, row]
+                for i in range(chosen):
+                    if square[i] <= square_radius:
+                        visits[y, here[i]] += np.int32(1) if missed[i] > 1 else np.int32(0)
+                        missed[i] = 0
+                    elif first[there[i]] <= COUNTS:
+                        missed[i] += 1
+                k += step
 
 
 @compiled
@@ -348,7 +262,7 @@ def select(values: np.ndarray, rank: int, found: np.ndarray) -> None:
 
 @compiled
 def add_density(
-    color: np.ndarray, colors: np.ndarray, weights: np.ndarray, reach: np.ndarray, density: np.ndarray
+    color: np.ndarray, colors: np.ndarray, weights: np.ndarray, reach: float, density: np.ndarray
 ) -> None:
     """Add Σ_k w_k·(1 − reach·‖color − color_k‖²)³₊ to ``density`` (height, width), float32.
 
@@ -357,7 +271,7 @@ def add_density(
     """
     count, channels, height, width = colors.shape
     must(color.shape == (channels, height, width) and weights.shape == (count, height, width))
-    must(reach.shape == (height, width) and density.shape == (height, width))
+    must(density.shape == (height, width))
     square = np.empty(width, np.int32)
     for y in range(height):
         for k in range(count):
@@ -367,6 +281,42 @@ def add_density(
                     step = np.int32(color[channel, y, x]) - np.int32(colors[k, channel, y, x])
                     square[x] += step * step
             for x in range(width):
-                near = max(np.float32(0.0), np.float32(1.0) - np.float32(square[x]) * reach[y, x])
+                near = max(np.float32(0.0), np.float32(1.0) - np.float32(square[x]) * np.float32(reach))
                 weight = np.float32(weights[k, y, x]) * np.float32(1.0 / 255.0)
                 density[y, x] += weight * near * near * near
+
+
+@compiled
+def mark_shaded(
+    frame: np.ndarray,
+    scene: np.ndarray,
+    where: np.ndarray,
+    darkest: float,
+    brightest: float,
+    square: float,
+    shaded: np.ndarray,
+) -> None:
+    """True where a frame may be the scene in a shadow or a reflection, of the pixels ``where`` (height, width) is True.
+
+    Over 3 × 3 pixels the frame is the scene times one factor, from ``darkest`` to ``brightest``, up to a mean squared
+    distance below ``square``. Both are (height, width, channels).
+    """
+    height, width, channels = scene.shape
+    must(frame.shape == scene.shape and where.shape == shaded.shape == (height, width))
+    for y in range(height):
+        for x in range(width):
+            if not where[y, x]:
+                shaded[y, x] = False
+                continue
+            own, both, light = 0.0, 0.0, 0.0
+            for i in range(-1, 2):
+                row = min(max(y + i, 0), height - 1)
+                for j in range(-1, 2):
+                    column = min(max(x + j, 0), width - 1)
+                    for channel in range(channels):
+                        one, other = float(scene[row, column, channel]), float(frame[row, column, channel])
+                        own += one * one
+                        both += one * other
+                        light += other * other
+            factor = both / max(own, 1.0)
+            shaded[y, x] = darkest < factor < brightest and light - factor * both < 9.0 * square

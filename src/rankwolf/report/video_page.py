@@ -245,6 +245,8 @@ def _subtitle(summary: Mapping[str, Any]) -> str:
         f"{summary['frames']:,} {_unit(summary)}s of {summary['width']} × {summary['height']} pixels, {kind}"
     )
     seen = summary["observed_fraction"]
+    if summary["aligned_by_up_to"]:
+        size += f", moved by up to {summary['aligned_by_up_to']} pixels because the camera trembled"
     return size + (f", {percent(seen)} of the pixels observed" if seen < 1.0 else "")
 
 

@@ -8,11 +8,12 @@ mask is made.
 One file per noun:
 
 - frames in: ``reading`` (files and folders), ``stream`` (frames that come one by one), ``scene`` (a rendered video with
-  known truth), ``picture`` (a frame as a row of the matrix), ``store`` (the matrix, in memory or on disk);
+  known truth), ``shake`` (frames of a camera that trembles, aligned), ``picture`` (a frame as a row of the matrix),
+  ``store`` (the matrix, in memory or on disk);
 - the background: ``choosing_weights`` (weights from the data), ``residual_noise`` (M − L in a sample), ``model`` (new
   frames by a saved result), ``live`` (a model that keeps learning);
-- the mask: ``mask`` (all of it), ``consensus`` (samples of each pixel's background), ``still`` (where it stands still),
-  ``light`` (a change that is only another light), ``tidy`` (from pixels to objects), ``scoring`` (against known truth);
+- the mask: ``rule`` (its constants), ``mask`` (all of it), ``consensus`` (samples of each pixel's background),
+  ``still`` (where it stands still), ``tidy`` (from pixels to objects), ``scoring`` (against known truth);
 - pictures out: ``drawing`` (a separated frame as pictures), ``picture_writers`` (videos and image files), ``tracks``
   (objects and their numbers);
 - the whole: ``separation`` (all steps in order), ``separated`` (the same from Python), ``outcome`` (its results
@@ -26,13 +27,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rankwolf.video.live import LiveSettings, Separator
-    from rankwolf.video.mask import MaskRule
+    from rankwolf.video.rule import MaskRule
 
 __all__ = ["LiveSettings", "MaskRule", "Separator"]
 
 _HOMES = {
     "LiveSettings": "rankwolf.video.live",
-    "MaskRule": "rankwolf.video.mask",
+    "MaskRule": "rankwolf.video.rule",
     "Separator": "rankwolf.video.live",
 }
 

@@ -11,13 +11,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rankwolf.ground.arrays import Array
+from rankwolf.ground.extras import needed
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.kernels.pictures import quantiles
 from rankwolf.result.residual import sparse_of
 from rankwolf.video.mask import Look, MaskModel, Threshold
 from rankwolf.video.picture import Picture
 from rankwolf.video.picture_writers import Sink
+from rankwolf.video.shake import Steady, moved
 from rankwolf.video.side_by_side import finish
+from rankwolf.video.tracks import Box
 
 T = TypeVar("T")
 
@@ -68,6 +71,8 @@ class Painter:
     lambda_S: float
     masker: MaskModel | Threshold
     style: str = "signed"
+    steady: Steady | None = None
+    """What moved the frames; their pictures are moved back."""
 
     def paint(self, number: int, row: Array, present: Array | None, low_rank: Array) -> Pictures:
         """One frame as pictures; ``present`` is True where an entry is observed, None for everywhere.
@@ -87,13 +92,16 @@ class Painter:
         if present is not None:
             residual[~present] = 0.0
             row = np.where(present, row, np.uint8(0))
-        return Pictures(
-            number,
+        pictures = (
             picture.to_frame(row),
             picture.to_frame(to_gray_levels(low_rank)),
             self._foreground(row, residual, mask),
             mask,
         )
+        if self.steady is not None:
+            down, right = self.steady.shifts[number]
+            pictures = tuple(moved(part, (-down, -right)) for part in pictures)  # type: ignore[assignment]
+        return Pictures(number, *pictures)
 
     def _foreground(self, row: Array, residual: Array, mask: Array) -> Array:
         if self.style == "cutout":
@@ -104,6 +112,23 @@ class Painter:
             return self.picture.to_frame(to_gray_levels(np.abs(sparse)))
         sparse += MIDDLE_GRAY
         return self.picture.to_frame(to_gray_levels(sparse), outside=MIDDLE_GRAY)
+
+
+def overlay(pictures: Pictures, boxes: Iterable[Box]) -> Array:
+    """The frame in colour, red where something moves, with a yellow box and the number of each object: uint8."""
+    needed("PIL")
+    from PIL import Image, ImageDraw
+
+    frame = pictures.observed
+    shown = (np.stack([frame] * 3, axis=-1) if frame.ndim == 2 else frame).copy()
+    shown[pictures.mask] = shown[pictures.mask] // 2 + np.array([127, 0, 0], np.uint8)
+    canvas = Image.fromarray(shown)
+    pen = ImageDraw.Draw(canvas)
+    for box in boxes:
+        right, bottom = box.left + box.width - 1, box.top + box.height - 1
+        pen.rectangle((box.left, box.top, right, bottom), outline=(255, 220, 0))
+        pen.text((box.left + 2, box.top), str(box.id), fill=(255, 220, 0))
+    return np.asarray(canvas)
 
 
 def to_gray_levels(values: Array) -> Array:

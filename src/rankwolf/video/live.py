@@ -1,13 +1,14 @@
 """A model that keeps learning: frames come one by one, and each is answered at once with its background and its mask.
 
 The first frames are collected and separated together, which gives V of L = U Vᵀ and the samples of the mask. From then
-on a frame costs the fit of its few coefficients, and a comparison with the samples. The model follows the scene in four
+on a frame costs the fit of its few coefficients, and a comparison with the samples. The model follows the scene in five
 ways:
 
 - light that brightens or dims everything is in the coefficients;
 - every few frames one sample of each pixel of the background is replaced by what is there now, so that slow changes
   come in, and what has not been seen for long goes out;
-- what has stood still for a long time becomes background; what is only another light does so much sooner;
+- what has stood still for a long time becomes background;
+- a camera that trembles in the first frames is followed by moving each frame onto the first;
 - when most of the picture differs for a while, because the camera was moved or the scene was changed, new frames are
   collected and everything is learned again.
 
@@ -31,11 +32,13 @@ from rankwolf.ground.complaints import bad, check_threads
 from rankwolf.ground.whole import whole
 from rankwolf.video.choosing_weights import temporal_noise, weights_for
 from rankwolf.video.drawing import to_gray_levels
-from rankwolf.video.light import LightTest
-from rankwolf.video.mask import Look, MaskModel, MaskRule, as_sample
+from rankwolf.video.mask import Look, MaskModel, as_sample
 from rankwolf.video.model import Model
 from rankwolf.video.picture import Picture
-from rankwolf.video.tidy import Runs, dilate
+from rankwolf.video.rule import MaskRule
+from rankwolf.video.shake import Steady, moved, steadied
+from rankwolf.video.still import MARGIN, lit
+from rankwolf.video.tidy import dilate
 
 
 @dataclass(frozen=True)
@@ -54,16 +57,10 @@ class LiveSettings:
     kept for 600 frames on average."""
     absorb_after: int = 3000
     """What has been in the mask for so many frames becomes background: two minutes at 25 frames a second."""
-    light_after: int = 25
-    """Every so many frames, the parts that have been in the mask for at least as many are tested for another light."""
-    light_area: float = 0.01
-    """Parts below this share of the picture are not tested for light: they have too few pixels to compare textures."""
     changed_share: float = 0.5
     changed_after: int = 50
     """When more than ``changed_share`` of the picture has been in the mask for ``changed_after`` frames in a row, new
     frames are collected and everything is learned again."""
-    margin: int = 5
-    """The mask is widened by a square of this side, in pixels, before samples outside it are replaced."""
 
 
 @dataclass(eq=False)
@@ -108,6 +105,7 @@ class Separator:
     _learned: _Learned | None = None
     _changed: int = 0
     _background: Array | None = None
+    _steady: Steady | None = None
 
     @property
     def ready(self) -> bool:
@@ -117,21 +115,26 @@ class Separator:
     def update(self, frame: Array) -> tuple[Array, Array]:
         """(background, mask) of the next frame; the model then learns from it."""
         picture = self._check(frame)
+        shift = (0, 0)
+        if self._steady is not None:
+            shift = self._steady.shift_of(frame)
+            frame = moved(frame, shift)
         row = frame.reshape(-1)
         if self._collected is not None:
             self._collected.append(row.copy())
             if len(self._collected) >= self.settings.warm_up:
                 self._learn(picture)
         self.count += 1
+        back = (-shift[0], -shift[1])
         if self._learned is None:
-            return frame.copy(), np.zeros(frame.shape[:2], np.bool_)
+            return moved(frame, back).copy(), np.zeros(frame.shape[:2], np.bool_)
         learned = self._learned
         low_rank = learned.model.low_rank(learned.model.fit(row[None]))[0]
         look = Look.at(picture, row, None, low_rank)
         mask, background = learned.masker.separate(look)
         self._follow(learned, look, mask)
         self._background = to_gray_levels(background).reshape(picture.shape)
-        return self._background.copy(), mask
+        return moved(self._background, back).copy(), moved(mask, back)
 
     def apply(self, frame: Array) -> Array:
         """The mask of the next frame as OpenCV's subtractors give it: uint8, 255 where something moves."""
@@ -167,6 +170,10 @@ class Separator:
     def _learn(self, picture: Picture) -> None:
         """Make a new model of the frames that were collected, and collect no more."""
         assert self._collected is not None
+        shape = picture.shape
+        if self._steady is None:
+            self._steady, steady = steadied(row.reshape(shape) for row in self._collected)
+            self._collected = [frame.reshape(-1) for frame in steady]
         frames = np.stack(self._collected)
         self._collected = None
         noise = temporal_noise(frames)
@@ -193,31 +200,17 @@ class Separator:
         # A frame outside the mask takes 4 off the count, not all: it does not begin again when somebody sways.
         np.copyto(stayed, np.where(mask, stayed + 1, stayed - np.minimum(stayed, 4)))
         old = stayed > settings.absorb_after
-        if self.count % settings.light_after == 0:
-            old |= self._lights(look, stayed)
         if old.any():
             self._put(learned, look, old, max(1, len(learned.masker.samples.values) // 2))
             stayed[old] = 0
         if self.count % settings.refresh == 0:
-            self._put(learned, look, ~dilate(mask, settings.margin), 1)
+            light = lit(mask, look.frame, look.low_rank)
+            self._put(learned, look, ~dilate(mask & ~light, MARGIN), 1)
         self._changed = (
             self._changed + 1 if np.count_nonzero(mask) > settings.changed_share * mask.size else 0
         )
         if self._changed == settings.changed_after and self._collected is None:
             self._collected = []
-
-    def _lights(self, look: Look, stayed: Array) -> Array:
-        """Where the picture has stayed in the mask, but is the old surface under another light; (height, width)."""
-        waiting = stayed >= self.settings.light_after
-        found = np.zeros_like(waiting)
-        if waiting.any():
-            runs = Runs.of(waiting)
-            which = np.flatnonzero(runs.areas >= self.settings.light_area * waiting.size)
-            test = LightTest()
-            for part in runs.masks(waiting, which):
-                if test.is_light(part, look.low_rank + look.residual, look.low_rank):
-                    found |= part
-        return found
 
     def _put(self, learned: _Learned, look: Look, where: Array, slots: int) -> None:
         """Overwrite ``slots`` samples, drawn at random, of the pixels ``where`` by this frame's residual."""
@@ -250,6 +243,8 @@ class Separator:
         if learned is not None:
             model = learned.model
             settings["numbers"] = [model.lambda_L, model.lambda_S, model.residual_noise]
+            if self._steady is not None:
+                arrays["reference"] = self._steady.reference
             arrays |= {"right": model.right, "stayed": learned.stayed, **learned.masker.arrays()}
         with whole(path) as unfinished:
             write_schema(unfinished, LIVE, settings, arrays, level=1)
@@ -279,6 +274,7 @@ class Separator:
             result._collected = list(arrays["collected"]) if about["collecting"] else None
             if "right" in arrays and result._picture is not None:
                 result._learned = _learned(arrays, about, result)
+                result._steady = Steady(arrays["reference"]) if "reference" in arrays else None
         return result
 
 
@@ -291,7 +287,7 @@ def _learned(arrays: dict[str, Array], about: dict[str, Any], separator: Separat
     sides = (picture.height, picture.width)
     if (
         arrays["right"].shape[0] != picture.columns
-        or arrays["least"].shape != sides
+        or arrays["values"].shape[2:] != sides
         or "stayed" not in arrays
     ):
         raise ValueError("its arrays are of frames of another size")

@@ -17,7 +17,7 @@ the light.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -26,56 +26,20 @@ from rankwolf.files.address import Address
 from rankwolf.files.npz import opened_archive, write_schema
 from rankwolf.files.schema import MASK
 from rankwolf.ground.arrays import Array
-from rankwolf.ground.complaints import bad, check_whole
 from rankwolf.kernels.pictures import NO_SAMPLE
-from rankwolf.video.consensus import ConsensusRule, Samples
+from rankwolf.video.consensus import Samples
 from rankwolf.video.picture import Picture
-from rankwolf.video.still import Still, StillRule, side_of_evidence
-from rankwolf.video.tidy import majority, odd_side, tidy
+from rankwolf.video.rule import MaskRule
+from rankwolf.video.still import Still
+from rankwolf.video.tidy import majority, tidy
 
 # The level for photographs is the larger of TOLERANCE · contrast and SIGMAS · noise.
 TOLERANCE, SIGMAS = 1.0 / 12.0, 2.0
-# Samples of what stands still must be so many frames apart: within 3 frames a pixel is watched for whether it stands.
-APART = 3
+# Of what stands still there are so many samples, so many frames apart or more: within 3 frames a pixel is watched for
+# whether it stands. The longest stay that is still told from a background is a share of time, not a number of samples.
+STILL_SAMPLES, APART = 40, 3
 # The fields of the model of what stands still that are saved.
-STILL = ("colors", "weights", "reach", "mode", "stands", "scene")
-
-
-@dataclass(frozen=True)
-class MaskRule:
-    """How a residual becomes a mask.
-
-    ``threshold`` in gray levels replaces the model by one level everywhere. ``still`` None: only the residual
-    decides, and objects that have become part of L are background. ``vote`` is the odd
-    side of the square in which neighbours vote, 1 for no vote, or None: ``vote_side`` in a picture of 320 × 240,
-    growing with the square root of its area. ``fill_holes``: what is enclosed by the mask is in it too.
-    ``least_area``: parts below this share of the picture are dropped. Cost of a frame: for each pixel about as many
-    comparisons as matches are needed, and the vote.
-
-    >>> from rankwolf.video import MaskRule
-    >>> MaskRule().side(240, 320), MaskRule(vote=1).side(240, 320)
-    (7, 1)
-    """
-
-    threshold: float | None = None
-    consensus: ConsensusRule = field(default_factory=ConsensusRule)
-    still: StillRule | None = field(default_factory=StillRule)
-    vote: int | None = None
-    vote_side: float = 7.0
-    fill_holes: bool = True
-    least_area: float = 0.001
-
-    def __post_init__(self) -> None:
-        if self.vote is not None and check_whole("vote", self.vote, 1, "MaskRule") % 2 == 0:
-            raise bad("vote", "odd", self.vote, "MaskRule")
-
-    def side(self, height: int, width: int) -> int:
-        """The side of the square in which neighbours vote: ``vote``, or the one for this size, at least 3."""
-        return max(3, odd_side(self.vote_side, (height, width))) if self.vote is None else self.vote
-
-    def tidy(self, suspicious: Array, observed: Array | None) -> Array:
-        """The mask of one frame from its suspicious pixels: vote, fill holes, drop specks."""
-        return tidy(suspicious, observed, self.side(*suspicious.shape), self.fill_holes, self.least_area)
+STILL = ("colors", "weights", "mode", "stands", "scene")
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +103,8 @@ class Threshold:
         suspicious = np.abs(look.residual).max(axis=-1) > self.level
         if look.seen is not None:
             suspicious &= look.seen
-        return self.rule.tidy(suspicious, look.seen)
+        rule = self.rule.sized(*suspicious.shape)
+        return tidy(suspicious, look.seen, rule.side, rule.least_area)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,69 +132,53 @@ class MaskModel:
         pixel has as many observed ones as without gaps. With gaps, and in clips of fewer than 120 frames, only the
         residual decides.
 
-        Memory: about (8·channels + 12) bytes a pixel and sample. Where that is more than ``most_bytes``, fewer samples
-        are taken, but at least 12. Time: two looks for each sample of the residual, five for each one of the frames,
-        and the cleaning of both.
+        Memory: about (4·channels + 12) bytes a pixel and sample. Where that is more than ``most_bytes``, fewer samples
+        are taken, but at least 12. Time: a look for each sample of the residual, five for each one of the frames, and
+        the cleaning of both.
         """
         height, width, channels = look(0).residual.shape
-        number = min(round(rule.consensus.samples / seen_share), count)
-        least = count
+        rule, most = rule.sized(height, width), count
         if most_bytes is not None:
-            least = max(12, most_bytes // (height * width * (8 * channels + 12)))
-        consensus = replace(rule.consensus, samples=min(number, least))
-        chosen = [int((n + 0.5) * count / consensus.samples) for n in range(consensus.samples)]
-
-        samples = Samples.learn(
-            consensus,
-            consensus.samples,
-            lambda n: look(chosen[n]).sample(),
-            noise,
-            rule.side(height, width),
-            rule.least_area,
-            n_threads,
-        )
-        if rule.still is None or seen_share < 1.0 or count < APART * rule.still.samples:
+            most = max(12, most_bytes // (height * width * (4 * channels + 12)))
+        number = min(round(rule.samples / seen_share), count, most)
+        chosen = [int((n + 0.5) * count / number) for n in range(number)]
+        samples = Samples.learn(rule, number, lambda n: look(chosen[n]).sample(), noise, n_threads)
+        if seen_share < 1.0 or count < APART * STILL_SAMPLES:
             return cls(rule, samples, None)
 
         def frame(k: int) -> tuple[Array, Array | None]:
             seen = look(k)
             return seen.frame, seen.seen
 
-        still_rule = replace(rule.still, samples=min(rule.still.samples, least))
-        side = side_of_evidence((height, width))
-        still = Still.learn(still_rule, count, frame, side, 0.5 * rule.least_area, n_threads)
-        return cls(rule, samples, still)
+        return cls(rule, samples, Still.learn(rule, count, min(STILL_SAMPLES, most), frame, n_threads))
 
     def mask(self, look: Look) -> Array:
         """What moves in a frame: (height, width), bool."""
         return self.separate(look)[0]
 
     def separate(self, look: Look) -> tuple[Array, Array]:
-        """(what moves in a frame, its background: L, and the scene behind large objects)."""
-        suspicious = self.samples.strangers(look.sample())
-        if self.still is None:
-            return self.rule.tidy(suspicious, look.seen), look.low_rank
-        unusual = self.still.evidence(look.frame) < 0.0
-        unusual &= ~self.still.shaded(look.frame)
-        suspicious &= unusual | ~self.still.stands
-        unusual &= self.still.stands
-        if look.seen is not None:
-            unusual &= look.seen
-        side = self.rule.side(*suspicious.shape)
-        objects = self.still.objects(majority(unusual, look.seen, side), look.frame)
-        mask = self.rule.tidy(suspicious | objects, look.seen)
-        if not objects.any():
+        """(what moves in a frame, its background: L, and the scene behind objects that L shows)."""
+        where = found = None
+        if self.still is not None:
+            unusual = self.still.unusual(look.frame)
+            if look.seen is not None:
+                unusual &= look.seen
+            where = unusual | ~self.still.stands
+            found = self.still.objects(majority(unusual, look.seen, self.rule.side), look.frame)
+        suspicious = self.samples.strangers(look.sample(), where)
+        if found is not None:
+            suspicious |= found
+        mask = tidy(suspicious, look.seen, self.rule.side, self.rule.least_area)
+        if self.still is None or found is None or not found.any():
             return mask, look.low_rank
-        scene = self.still.scene.astype(np.float32)
-        return mask, np.where((mask & objects)[..., None], scene, look.low_rank)
+        return mask, np.where((mask & found)[..., None], self.still.scene.astype(np.float32), look.low_rank)
 
     def without_objects(self, background: Array) -> Array:
         """A picture of the background (height, width, channels), uint8, with the scene where it shows an object."""
         if self.still is None:
             return background
         picture = background.astype(np.float32)
-        unusual = (self.still.evidence(picture) < 0.0) & self.still.stands & ~self.still.shaded(picture)
-        objects = self.still.objects(majority(unusual, None, self.rule.side(*unusual.shape)), picture)
+        objects = self.still.objects(majority(self.still.unusual(picture), None, self.rule.side), picture)
         return np.where(objects[..., None], self.still.scene, background)
 
     def levels(self, shape: tuple[int, int]) -> Array:
@@ -238,18 +187,22 @@ class MaskModel:
 
     def arrays(self) -> dict[str, Array]:
         """The samples, and what stands still, by the names of their fields."""
-        found = {"values": self.samples.values, "offsets": self.samples.offsets, "least": self.samples.least}
+        samples = self.samples
+        found = {"values": samples.values, "offsets": samples.offsets, "square": np.array([samples.square])}
         if self.still is not None:
             found |= {name: getattr(self.still, name) for name in STILL}
+            found["width"] = np.array([self.still.width])
         return found
 
     @classmethod
     def of_arrays(cls, found: Mapping[str, Array], rule: MaskRule) -> MaskModel:
         """The model whose :meth:`arrays` these are, with this ``rule``."""
-        samples = Samples(rule.consensus, found["values"], found["offsets"], found["least"])
+        rule = rule.sized(*found["values"].shape[2:])
+        samples = Samples(rule, found["values"], found["offsets"], int(found["square"][0]))
         still = None
-        if rule.still is not None and all(name in found for name in STILL):
-            still = Still(rule.still, *(found[name] for name in STILL))
+        if STILL[0] in found:
+            fields = {name: found[name] for name in STILL}
+            still = Still(rule, width=float(found["width"][0]), **fields)
         return cls(rule, samples, still)
 
     def save(self, path: Path) -> None:

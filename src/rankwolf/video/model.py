@@ -25,9 +25,10 @@ from rankwolf.ground.result_files import RESULT, SUMMARY
 from rankwolf.passes.coefficients import fit_rows
 from rankwolf.result import load
 from rankwolf.video.drawing import FrameBlock
-from rankwolf.video.mask import MaskModel, MaskRule, Threshold
+from rankwolf.video.mask import MaskModel, Threshold
 from rankwolf.video.picture import Picture, read_region
 from rankwolf.video.reading import Reader
+from rankwolf.video.rule import MaskRule
 
 # The files beside a result: the region of interest, and what the mask has learned.
 REGION, MASK_MODEL = "region.png", "mask.npz"

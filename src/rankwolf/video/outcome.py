@@ -13,17 +13,14 @@ from rankwolf.video.separation import Outcome
 
 
 def _mask(outcome: Outcome) -> dict[str, Any]:
-    """How the mask was made: by samples of each pixel's background, or by one threshold."""
+    """How the mask was made: by the model of each pixel's background, or by one threshold."""
     masker = outcome.masker
     if isinstance(masker, MaskModel):
-        rule, values = masker.rule.consensus, masker.samples.values
         return {
-            "mask_by": "consensus",
+            "mask_by": "model",
             "threshold": None,
-            "samples": len(values),
-            "radius": rule.radius,
-            "matches": rule.matches,
-            "cleaning": rule.cleaning,
+            "samples": len(masker.samples.values),
+            "radius": (masker.samples.square / masker.samples.values.shape[1]) ** 0.5,
             "still_share": None if masker.still is None else float(masker.still.stands.mean()),
         }
     return {"mask_by": "threshold", "threshold": None if masker is None else masker.level}
@@ -53,12 +50,10 @@ def summarize(outcome: Outcome) -> dict[str, Any]:
         "frame_noise": outcome.frame_noise,
         "photographs": outcome.photographs,
         "weights_from": outcome.weights_from,
+        "aligned_by_up_to": None if outcome.steady is None else outcome.steady.farthest,
         "residual_noise": outcome.residual_noise,
         "contrast": outcome.contrast,
         **_mask(outcome),
-        "vote": job.rule.side(picture.height, picture.width),
-        "fill_holes": job.rule.fill_holes,
-        "least_area": job.rule.least_area,
         **({} if outcome.fit is None else outcome.fit.as_dict()),
         "moving_share": float(np.mean(outcome.activity)) if outcome.activity else 0.0,
         "seconds": {**outcome.seconds, "total": total},

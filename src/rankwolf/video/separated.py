@@ -14,10 +14,10 @@ from rankwolf.ground.arrays import Array
 from rankwolf.ground.complaints import bad
 from rankwolf.platform import available_memory
 from rankwolf.video.drawing import Painter, Pictures
-from rankwolf.video.mask import MaskRule
 from rankwolf.video.picture import Picture
 from rankwolf.video.reading import Selection, open_frames
 from rankwolf.video.residual_noise import Residual
+from rankwolf.video.rule import MaskRule
 from rankwolf.video.separation import (
     Clip,
     Job,
@@ -27,6 +27,7 @@ from rankwolf.video.separation import (
     learn_masker,
     solve_clip,
 )
+from rankwolf.video.shake import steadied
 from rankwolf.video.store import FrameStore
 from rankwolf.video.tracks import Box, Tracker
 
@@ -174,7 +175,8 @@ def separate(
         picture = Picture(video.shape[1], video.shape[2], 1 if video.ndim == 3 else 3)
         expected, name = len(source), Path()
     store = FrameStore(picture.columns, expected, limit, Path(gettempdir()))
-    for frame in source:
+    steady, steady_frames = steadied(source)
+    for frame in steady_frames:
         store.append(picture.to_row(frame))
     store.flush()
     if len(store) < 2:
@@ -191,5 +193,5 @@ def separate(
     fit = solve_clip(clip, job.solve, 1.0, Silent())
     masker = learn_masker(clip, fit, job, Residual.sample(store, None, fit.low_rank, picture))
     assert fit.lambdas is not None
-    painter = Painter(picture, fit.lambdas[1], masker, job.style)
+    painter = Painter(picture, fit.lambdas[1], masker, job.style, steady)
     return Separated(clip, fit, background_image(fit, picture, masker), painter)

@@ -36,15 +36,18 @@ from rankwolf.video.drawing import (
     Painter,
     Pictures,
     median_background,
+    overlay,
     rows_at_once,
     write_pictures,
 )
-from rankwolf.video.mask import Look, MaskModel, MaskRule, Threshold
+from rankwolf.video.mask import Look, MaskModel, Threshold
 from rankwolf.video.model import MASK_MODEL, REGION, Model, blocks_by_model
 from rankwolf.video.picture import Picture, read_region
-from rankwolf.video.picture_writers import Shape, Sound, open_sink
+from rankwolf.video.picture_writers import Shape, Sink, Sound, open_sink
 from rankwolf.video.reading import Reader, Selection, open_frames
 from rankwolf.video.residual_noise import Residual
+from rankwolf.video.rule import MaskRule
+from rankwolf.video.shake import Steady, steadied
 from rankwolf.video.side_by_side import finish
 from rankwolf.video.store import FrameStore
 from rankwolf.video.tracks import Box, Tracker, write_objects
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
 NAMES = ("background", "foreground", "mask")
 STILL = "background.png"
 OBJECTS = "objects.csv"
+OVERLAY = "overlay"
 
 
 class Observer(Protocol):
@@ -113,7 +117,7 @@ class Job:
     random; None for all. ``style`` of the foreground: that of :class:`rankwolf.video.drawing.Painter`. ``format``: one
     of :data:`rankwolf.video.picture_writers.FORMATS`, or "auto". ``model``: an earlier result that separates new frames
     without solving. ``audio``: copy the sound. ``strict``: any damage of the input is an error. ``max_memory`` in
-    bytes.
+    bytes. ``overlay``: also write the frames with their masks, boxes and numbers.
     """
 
     source: Path
@@ -128,6 +132,7 @@ class Job:
     audio: bool = False
     strict: bool = False
     max_memory: int | None = None
+    overlay: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,6 +190,8 @@ class Outcome:
     """How many frames there are, once all of them are decoded."""
     objects: list[Box] = field(default_factory=list)
     """The objects of the masks, frame by frame."""
+    steady: Steady | None = None
+    """What moved the frames of a camera that trembles; None where they stayed as they were."""
 
     @property
     def levels(self) -> Array | None:
@@ -217,20 +224,31 @@ def separate(job: Job, folder: Path, observer: Observer, visit: Any = None) -> O
         Sound(job.source, reader.numbers, reader.rate).open().close()
 
     tracker = Tracker()
+    drawn = _sink(outcome, folder, OVERLAY) if job.overlay else None
 
     def look(pictures: Pictures) -> None:
         number = reader.numbers.start + pictures.number * reader.numbers.step
-        outcome.objects += tracker.follow(number, pictures.mask)
+        boxes = tracker.follow(number, pictures.mask)
+        outcome.objects += boxes
+        if drawn is not None:
+            drawn.write(overlay(pictures, boxes))
         outcome.activity.append(pictures.activity)
         observer.advance(1)
         if visit is not None:
             visit(pictures, outcome.frames)
 
-    with one_blas_thread():  # frames are worked on side by side
-        if model is not None:
-            _apply_model(model, outcome, folder, observer, look)
-        else:
-            _solve_all(outcome, folder, observer, look)
+    try:
+        with one_blas_thread():  # frames are worked on side by side
+            if model is not None:
+                _apply_model(model, outcome, folder, observer, look)
+            else:
+                _solve_all(outcome, folder, observer, look)
+        if drawn is not None:
+            drawn.close()
+    except BaseException:
+        if drawn is not None:
+            drawn.abandon()
+        raise
     write_objects(folder / OBJECTS, outcome.objects)
     return outcome
 
@@ -244,7 +262,7 @@ def _solve_all(outcome: Outcome, folder: Path, observer: Observer, look: Any) ->
         frames = stack.enter_context(FrameStore(picture.columns, reader.expected, share, folder))
         present = None
         with outcome.clock("decode"):
-            decode(reader, picture, frames, observer)
+            outcome.steady = decode(reader, picture, frames, observer)
             if fraction < 1.0:
                 mask = FrameStore(picture.columns, len(frames), share, folder, np.bool_)
                 present = stack.enter_context(mask)
@@ -318,24 +336,25 @@ def _note_losses(outcome: Outcome) -> None:
 
 
 def _write(outcome: Outcome, blocks: Iterator[FrameBlock], lambda_S: float, folder: Path, look: Any) -> None:
-    job, reader, picture = outcome.job, outcome.reader, outcome.picture
+    job, picture = outcome.job, outcome.picture
     assert outcome.masker is not None
-    painter = Painter(picture, lambda_S, outcome.masker, job.style)
-    rate = None if reader.rate is None else reader.rate / job.selection.every
+    painter = Painter(picture, lambda_S, outcome.masker, job.style, outcome.steady)
+    sinks = {name: _sink(outcome, folder, name) for name in NAMES}
+    write_pictures(blocks, painter, sinks, look, check_threads(job.solve.n_threads))
+
+
+def _sink(outcome: Outcome, folder: Path, name: str) -> Sink:
+    """Where the pictures of this name go."""
+    job, reader, picture = outcome.job, outcome.reader, outcome.picture
+    shape = Shape(
+        picture.height,
+        picture.width,
+        None if reader.rate is None else reader.rate / job.selection.every,
+        reader.aspect,
+    )
     names = [] if reader.names is None else picture_names([reader.names[k] for k in reader.numbers])
     sound = Sound(job.source, reader.numbers, reader.rate) if job.audio else None
-    sinks = {
-        name: open_sink(
-            folder,
-            name,
-            outcome.format,
-            Shape(picture.height, picture.width, rate, reader.aspect),
-            names,
-            sound,
-        )
-        for name in NAMES
-    }
-    write_pictures(blocks, painter, sinks, look, check_threads(job.solve.n_threads))
+    return open_sink(folder, name, outcome.format, shape, names, sound)
 
 
 def picture_names(names: list[str]) -> list[str]:
@@ -391,13 +410,15 @@ def _format(job: Job, reader: Reader) -> str:
     return "png" if reader.kind == "images" else "mp4"
 
 
-def decode(reader: Reader, picture: Picture, store: FrameStore, observer: Observer) -> None:
-    """Append all selected frames to ``store`` as rows; each is decoded once."""
+def decode(reader: Reader, picture: Picture, store: FrameStore, observer: Observer) -> Steady | None:
+    """Append all selected frames to ``store`` as rows; each is decoded once. Returns what moved them, if they shook."""
     observer.stage("decode", reader.estimate)
-    for frame in reader:
+    steady, frames = steadied(reader)
+    for frame in frames:
         store.append(picture.to_row(frame))
         observer.advance(1)
     store.flush()
+    return steady
 
 
 def sample_entries(count: int, fraction: float, store: FrameStore, seed: int) -> None:

@@ -3,8 +3,7 @@
 **The vote.** A pixel moves when most of the observed pixels in a square around it are suspicious. Without missing
 pixels this is a median filter; with them it still works, and gives an answer for pixels that ``--sample`` left out.
 
-**Holes and specks.** A hole that is enclosed by moving pixels moves too; a part that covers less than a small share of
-the picture is taken for noise.
+**Holes and specks.** A hole that is enclosed by moving pixels moves too; a part of only a few pixels is noise.
 """
 
 from __future__ import annotations
@@ -16,32 +15,11 @@ import numpy as np
 from rankwolf.ground.arrays import Array
 from rankwolf.kernels.pictures import connect_runs, count_in_squares
 
-# Sides of squares are given for a picture of 320 × 240 and grow with the square root of the area.
-REFERENCE_AREA = 320 * 240
 
-
-def growth(shape: tuple[int, ...]) -> float:
-    """How many times as long a side is in a picture of this shape as in one of 320 × 240."""
-    return float((shape[0] * shape[1] / REFERENCE_AREA) ** 0.5)
-
-
-def odd_side(side: float, shape: tuple[int, ...]) -> int:
-    """The side of a square in a picture of this shape, an odd whole number, that is ``side`` in one of 320 × 240.
-
-    >>> odd_side(7, (240, 320)), odd_side(7, (90, 120)), odd_side(7, (480, 640))
-    (7, 3, 15)
-    """
-    return 2 * int(side * growth(shape) / 2.0) + 1
-
-
-def tidy(suspicious: Array, observed: Array | None, side: int, fill: bool, least_area: float) -> Array:
-    """The mask of one frame from its suspicious pixels; ``least_area`` is a share of the picture."""
-    mask = suspicious if side < 2 else majority(suspicious, observed, side)
-    if not mask.any():
-        return mask
-    if fill:
-        mask = fill_holes(mask)
-    return drop_small(mask, least_area * mask.size)
+def tidy(suspicious: Array, observed: Array | None, side: int, least_area: int) -> Array:
+    """The mask of one frame from its suspicious pixels: vote in squares of ``side``, fill holes, drop small parts."""
+    mask = majority(suspicious, observed, side)
+    return drop_small(fill_holes(mask), least_area) if mask.any() else mask
 
 
 def counts_in_squares(mask: Array, side: int) -> Array:
@@ -61,12 +39,6 @@ def majority(suspicious: Array, observed: Array | None, side: int) -> Array:
 def dilate(mask: Array, side: int) -> Array:
     """True where any pixel is True in the square of this side around it."""
     result: Array = counts_in_squares(mask, side) > 0
-    return result
-
-
-def erode(mask: Array, side: int) -> Array:
-    """True where every pixel is True in the square of this side around it."""
-    result: Array = counts_in_squares(mask, side) == side * side
     return result
 
 

@@ -87,9 +87,10 @@ def _parts(mask: Array) -> list[tuple[int, int, int, int, int]]:
     return [tuple(map(int, part)) for part in np.column_stack([*low, *(high - low), runs.areas])]  # type: ignore[misc]
 
 
-def write_objects(path: Path, boxes: Iterable[Box]) -> None:
-    """Write the boxes as a table with a line for each object of each frame."""
-    with path.open("w", newline="", encoding="ascii") as file:
+def write_objects(path: Path, boxes: Iterable[Box], go_on: bool = False) -> None:
+    """Write the boxes as a table with a line for each object of each frame; ``go_on`` adds lines to a table."""
+    with path.open("a" if go_on else "w", newline="", encoding="ascii") as file:
         table = csv.writer(file)
-        table.writerow([part.name for part in fields(Box)])
+        if not go_on:
+            table.writerow([part.name for part in fields(Box)])
         table.writerows(map(astuple, boxes))

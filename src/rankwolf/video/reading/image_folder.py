@@ -42,7 +42,7 @@ class ImageReader(Reader):
             raise Address(path).bad(f"{what} has no images ({', '.join(IMAGES)}).")
         width, height = self._common_size()
         self.names = [file.name for file in self._files]
-        self._shift = self._bits() - 8
+        self._levels = self._range()
         colored = selection.color is None and self._colored(self._files[0])
         super().__init__(path, selection, (height, width), len(self._files), colored)
 
@@ -57,20 +57,25 @@ class ImageReader(Reader):
                 )
         return first
 
-    def _bits(self) -> int:
-        """How many bits the levels of 16-bit images really use, from some of them: cameras write 10, 12, 14."""
-        brightest = 0
+    def _range(self) -> tuple[int, int]:
+        """The darkest and the brightest level of images of more than 8 bits, from some of them; else (0, 255).
+
+        A thermal camera uses a few hundred of its 65536 levels. They become 0 to 255; a range that is narrower keeps
+        its steps.
+        """
+        darkest, brightest = 2**31, 0
         for file in self._files[:: -(-len(self._files) // DEEP_SAMPLE)]:
             with open_image(file, file.parent) as image:
                 if image.mode == "F":
                     raise Address(file).bad("its pixels are fractions. Save the images with 8 or 16 bits.")
                 if not image.mode.startswith("I"):
-                    return 8
+                    return 0, 255
                 try:
-                    brightest = max(brightest, int(np.asarray(image).max()))
+                    levels = np.asarray(image)
                 except (OSError, ValueError, SyntaxError):  # reading it will say so
                     continue
-        return max(8, brightest.bit_length())
+                darkest, brightest = min(darkest, int(levels.min())), max(brightest, int(levels.max()))
+        return (0, 255) if brightest <= 255 else (darkest, max(brightest, darkest + 255))
 
     @staticmethod
     def _colored(file: Path) -> bool:
@@ -99,7 +104,7 @@ class ImageReader(Reader):
     def _picture(self, file: Path) -> Array:
         with open_image(file, file.parent) as image:
             try:
-                return fit_image(image, self.width, self.height, self.channels, self._shift)
+                return fit_image(image, self.width, self.height, self.channels, self._levels)
             except RefusedError:
                 raise
             except Exception as error:  # Pillow's decoders raise what they like over damaged pixels
@@ -128,10 +133,12 @@ def orientation(image: Any) -> int:
     return held if held in range(1, 9) else UPRIGHT
 
 
-def fit_image(image: Any, width: int, height: int, channels: int, shift: int = 8) -> Array:
+def fit_image(
+    image: Any, width: int, height: int, channels: int, levels: tuple[int, int] = (0, 65535)
+) -> Array:
     """A Pillow image, upright, as uint8 pixels of this size and number of channels.
 
-    Levels of more than 8 bits lose the last ``shift`` of them.
+    Of more than 8 bits, the first of ``levels`` becomes 0 and the last 255.
     """
     needed("PIL")
     from PIL import Image, ImageOps
@@ -139,8 +146,8 @@ def fit_image(image: Any, width: int, height: int, channels: int, shift: int = 8
     if orientation(image) != UPRIGHT:
         image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I"):  # convert("L") would cut everything above 255
-        deep = np.asarray(image).astype(np.int64)
-        image = Image.fromarray(np.clip(deep >> shift, 0, 255).astype(np.uint8))
+        deep = (np.asarray(image).astype(np.float64) - levels[0]) * (255.0 / (levels[1] - levels[0]))
+        image = Image.fromarray(np.clip(np.rint(deep), 0, 255).astype(np.uint8))
     image = image.convert("RGB" if channels == 3 else "L")
     if image.size != (width, height):
         smaller = width < image.size[0]
