@@ -258,6 +258,11 @@ def show_stages(desk: Desk) -> None:
     desk.show(desk.scores("stages", measure))
 
 
+def _changed(rule: MaskRule, constant: str, value: Any) -> MaskRule:
+    change: dict[str, Any] = {constant: value}
+    return replace(rule, **change)
+
+
 def leave_one_out(desk: Desk) -> None:
     """A constant is chosen as the value with the best mean over the other videos; its F-measure on this one counts.
 
@@ -276,7 +281,7 @@ def leave_one_out(desk: Desk) -> None:
     def measure(name: str) -> dict[str, float]:
         score, default = scorer(name), scorer(name)(MaskRule())
         return {
-            f"{constant} {k}": default if k == 0 else score(replace(MaskRule(), **{constant: choice}))
+            f"{constant} {k}": default if k == 0 else score(_changed(MaskRule(), constant, choice))
             for constant, values in constants.items()
             for k, choice in enumerate(values)
         }
@@ -291,7 +296,7 @@ def leave_one_out(desk: Desk) -> None:
         )
         taken = [int(np.delete(table, k, axis=0).mean(axis=0).argmax()) for k in range(len(table))]
         for name, k in zip(desk.videos, taken, strict=True):
-            together[name] = replace(together[name], **{constant: values[k]})
+            together[name] = _changed(together[name], constant, values[k])
         each = ", ".join(f"{mean:.3f}" for mean in table.mean(axis=0))
         own = [float(table[k, value]) for k, value in enumerate(taken)]
         row(constant, own, f"took {taken} of {list(values)}; means {each}")
