@@ -382,6 +382,8 @@ def main() -> None:
         "--constants", nargs="+", metavar="NAME", choices=list(CHOICES), default=list(CHOICES)
     )
     arguments = parser.parse_args()
+    if arguments.keep is not None:
+        arguments.keep.mkdir(parents=True, exist_ok=True)
     desk = Desk(arguments.videos, arguments.every, arguments.keep, arguments.constants)
     if arguments.what not in (["cost"], ["race"]):
         print(
