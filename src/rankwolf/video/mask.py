@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import scipy.ndimage
 
 from rankwolf.files.address import Address
 from rankwolf.files.npz import opened_archive, write_schema
@@ -171,7 +172,7 @@ class MaskModel:
         mask = tidy(suspicious, look.seen, self.rule.side, self.rule.least_area)
         if self.still is None or found is None or not found.any():
             return mask, look.low_rank
-        return mask, np.where((mask & found)[..., None], self.still.scene.astype(np.float32), look.low_rank)
+        return mask, in_light_of(look.low_rank, self.still.scene, mask & found)
 
     def without_objects(self, background: Array) -> Array:
         """A picture of the background (height, width, channels), uint8, with the scene where it shows an object."""
@@ -179,7 +180,7 @@ class MaskModel:
             return background
         picture = background.astype(np.float32)
         objects = self.still.objects(majority(self.still.unusual(picture), None, self.rule.side), picture)
-        return np.where(objects[..., None], self.still.scene, background)
+        return in_light_of(picture, self.still.scene, objects).round().astype(np.uint8)
 
     def levels(self, shape: tuple[int, int]) -> Array:
         """About how far from L each pixel may be and still be background, in gray levels, as an array of this shape."""
@@ -222,3 +223,19 @@ def as_sample(residual: Array, seen: Array | None) -> Array:
     if seen is not None:
         sample[~seen] = NO_SAMPLE
     return sample
+
+
+def in_light_of(background: Array, scene: Array, objects: Array) -> Array:
+    """The background with the scene in place of ``objects``, as bright as the background around them.
+
+    The light is the ratio of both, over a window of a quarter of the picture without the objects.
+    """
+    rest = ~objects[..., None]
+    size = (max(objects.shape) // 4, max(objects.shape) // 4, 1)
+    here, usual = (
+        scipy.ndimage.uniform_filter(np.where(rest, picture, np.float32(0)).astype(np.float32), size)
+        for picture in (background, scene)
+    )
+    light = (here + 1.0) / (usual + 1.0)
+    found: Array = np.where(rest, background, np.clip(scene * light, 0.0, 255.0))
+    return found.astype(np.float32)
