@@ -171,7 +171,6 @@ def test_rows_stay_beside_the_blocks_and_can_be_worked_on():
     assert not isinstance(rows, np.ndarray) and rows.shape == left.shape
     np.testing.assert_array_equal(there.gather(there.map(np.multiply, rows, rows)), left * left)
     np.testing.assert_array_equal(there.gather(there.row_numbers()), here.row_numbers())
-    np.testing.assert_array_equal(there.row(rows, 777), left[777])
     task = EvaluateFactors(right, 1.0)
     np.testing.assert_allclose(there.run(task, rows).values, here.run(task, left).values, rtol=1e-12)
     low_rank = there.as_user_sees(there.low_rank(rows, right))

@@ -189,10 +189,6 @@ class Centred(Source):
         """A new row-aligned array of the other source, whose rows are ``function`` of the same rows of ``rows``."""
         return self._source.map(function, *rows)
 
-    def row(self, rows: Any, number: int) -> Array:
-        """One row of a row-aligned array of the other source."""
-        return self._source.row(rows, number)
-
     def row_numbers(self) -> Any:
         """0, 1, 2, … as a row-aligned array of the other source."""
         return self._source.row_numbers()

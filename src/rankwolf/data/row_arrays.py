@@ -54,11 +54,6 @@ class RowArrays:
             self.workspace.give_back(start, stop)
         return made
 
-    def row(self, rows: Any, number: int) -> Array:
-        """One row of a row-aligned array."""
-        row: Array = rows[number]
-        return row
-
     def row_numbers(self) -> Any:
         """0, 1, 2, … as a row-aligned array of one column."""
         return np.arange(self.shape[0])[:, None]

@@ -114,10 +114,6 @@ class KrylovSpace:
         """The ``count`` leading Ritz vectors, approximate right singular vectors (fewer where the space is smaller)."""
         return self._basis @ self._vectors[:, :count]
 
-    def leading_images(self, count: int) -> Array:
-        """GᵀG times the leading vectors: one more power step without a new product, which may leave the space."""
-        return self._products @ self._vectors[:, :count]
-
     def next_block(self, count: int, rng: np.random.Generator) -> Array | None:
         """Directions to multiply next: residuals of the leading Ritz pairs. None where the space is complete."""
         n, q = self._basis.shape

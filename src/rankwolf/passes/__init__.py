@@ -8,7 +8,7 @@ part with respect to L is −G. With ``limit`` = ∞ nothing is clipped and G = 
 """
 
 from rankwolf.passes.dual import Deflation, GramOfDual, GramTask, MultiplyDual, mirror
-from rankwolf.passes.factors import EvaluateFactors, HuberSums, evaluate, misfit_of_pair, threshold_for_radius
+from rankwolf.passes.factors import EvaluateFactors, evaluate, misfit_of_pair, threshold_for_radius
 from rankwolf.passes.sums import CLIPPED_VALUES, ClippedSums, DualSums
 from rankwolf.passes.tile_steps import clip_tile, observed_share, sampled_residual, with_entries
 
@@ -20,7 +20,6 @@ __all__ = [
     "EvaluateFactors",
     "GramOfDual",
     "GramTask",
-    "HuberSums",
     "MultiplyDual",
     "clip_tile",
     "evaluate",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse
@@ -14,37 +14,22 @@ from rankwolf.passes.sums import CLIPPED_VALUES, ClippedSums
 from rankwolf.passes.tile_steps import clip_tile
 
 
-@dataclass
-class HuberSums(ClippedSums):
-    """The sums of G and S for a given L, and GᵀG·block."""
+class EvaluateFactors(Task[ClippedSums]):
+    """G, S and their sums for L = left·rightᵀ. Rows: left. 2r operations an entry for rank r."""
 
-    product: Array = field(default_factory=lambda: np.zeros((0, 0)))
-
-
-class EvaluateFactors(Task[HuberSums]):
-    """G, S and their sums for L = left·rightᵀ, and GᵀG·block for a block of probes. Rows: left.
-
-    Nothing of the matrix's size is kept: 2r + 4q operations an entry for rank r and q probes.
-    """
-
-    def __init__(self, right: Array, limit: float, block: Array | None = None) -> None:
+    def __init__(self, right: Array, limit: float) -> None:
         self.right, self.limit = np.ascontiguousarray(right.T), limit
-        self.block = (
-            np.zeros((right.shape[0], 0), right.dtype) if block is None else block.astype(right.dtype)
-        )
 
-    def start(self) -> HuberSums:
+    def start(self) -> ClippedSums:
         """Zeros."""
-        return HuberSums(np.zeros(CLIPPED_VALUES), np.zeros(self.block.shape))
+        return ClippedSums(np.zeros(CLIPPED_VALUES))
 
-    def visit(self, sums: HuberSums, tile: Array, *rows: Array) -> None:
-        """Clip one tile, and add its sums and GᵀG·block."""
-        work = clip_tile(tile, rows[0], self.right, self.limit, sums.values)
-        if self.block.shape[1]:
-            sums.product += work.T @ (work @ self.block)
+    def visit(self, sums: ClippedSums, tile: Array, *rows: Array) -> None:
+        """Clip one tile, and add its sums."""
+        clip_tile(tile, rows[0], self.right, self.limit, sums.values)
 
 
-def evaluate(source: Source, low_rank: LowRank, limit: float) -> HuberSums:
+def evaluate(source: Source, low_rank: LowRank, limit: float) -> ClippedSums:
     """The sums of G and S at ``low_rank``, which lies as the source sees the matrix (maybe transposed). One pass."""
     left, right = source.factors(low_rank)
     return source.run(EvaluateFactors(right, limit), left)

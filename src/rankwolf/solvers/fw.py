@@ -133,7 +133,9 @@ def leading_singular_pair(
     found = nuclear.leading_pair(
         lambda block: back(times(block.astype(dtype))), state.warm, tol, products, state.rng, 3
     )
-    state.warm = found.leading.astype(dtype)
+    # A random vector beside the last answers, so that none can be missed for good.
+    fresh = state.rng.standard_normal((state.warm.shape[0], 1))
+    state.warm = np.hstack([found.leading[:, : state.warm.shape[1] - 1], fresh]).astype(dtype)
     other = times(found.right[:, None].astype(dtype))[:, 0]
     sigma = float(np.linalg.norm(other))
     other = other / (sigma or 1.0)

@@ -137,7 +137,8 @@ class Ista(Solver[SmoothProblem, ProximalState]):
             state.rng,
             4,
         )
-        state.probes = pair.leading
+        fresh = state.rng.standard_normal((state.probes.shape[0], 1))
+        state.probes = np.hstack([pair.leading[:, : state.probes.shape[1] - 1], fresh])
         largest = float(np.max(np.abs(G)))
         bound = problem.lower_bound(inner(y, state.data.b), inner(y, y), pair.upper, largest)
         if bound > state.lower_bound:

@@ -162,15 +162,6 @@ class OnDask(Source):
         parts = self._call("map", map_rows, shared, *rows)
         return self._handles(parts, [(empty.shape[1], empty.dtype)])[0]
 
-    def row(self, rows: RowHandle, number: int) -> Array:
-        """One row, fetched from the partition that has it."""
-        k = int(np.searchsorted(self._first, number, side="right")) - 1
-        local = number - self._first[k]
-        shared = rows.place, slice(local, local + 1)
-        part = self._workers.call("fetch", fetch_rows, shared, [rows.parts[k]], places=[k])
-        row: Array = self._workers.fetch(part)[0][0]
-        return row
-
     def row_numbers(self) -> Any:
         """A handle for 0, 1, 2, … as an array of one column on the workers."""
         self.prepare()
