@@ -21,6 +21,7 @@ PAGES = (
     "index.html",
     "what_do_you_know.html",
     "tutorials/data_scientist.html",
+    "comparison.html",
     "coming_from.html",
     "gallery/index.html",
     "api/rankwolf.decompose.html",

@@ -63,10 +63,10 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 8,
     "navbar_end": ["theme-switcher"],
 }
-html_sidebars = {"index": [], "what_do_you_know": [], "coming_from": []}
+html_sidebars = {"index": [], "what_do_you_know": [], "comparison": [], "coming_from": []}
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples/gallery",

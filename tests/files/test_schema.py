@@ -9,7 +9,7 @@ import pytest
 
 from rankwolf.files.schema import SCHEMAS, Entry
 
-PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+PAGE = Path(__file__).parents[2] / "docs" / "attacks.md"
 BEGIN, END = "<!-- schemas -->\n", "<!-- /schemas -->"
 
 
