@@ -13,7 +13,7 @@ splitting  4e-4 + (12 + 0.1·k)·1e-9·mn     weights 27·(1e-3/δ)^0.2/ρ^0.5, 
 =========  ==============================  =================================================================
 
 Splitting keeps ten arrays of the matrix's size in double precision; where they do not fit into half of the available
-memory, its cost is infinite. The exponents and constants are rounded from runs on one machine, on faces, videos and
+memory or into ``max_memory``, or where the matrix is on workers, its cost is infinite. The exponents and constants are rounded from runs on one machine, on faces, videos and
 panels, and no script checks them; only ratios matter, and near the border both methods take about the same time.
 
 The model may be wrong about a matrix. So a run of passes that has cost as much as splitting was expected to cost goes
@@ -56,9 +56,13 @@ def passes_cost(problem: Problem, source: Source) -> tuple[float, float]:
 
 
 def splitting_cost(problem: Problem, source: Source) -> float:
-    """The seconds that splitting is expected to take; infinite where its arrays do not fit into half of the memory."""
-    m, n = source.shape
-    if SPLITTING_BYTES * m * n > available_memory() // 2:
+    """The seconds that splitting is expected to take; infinite where its arrays have no room in this process.
+
+    They may take half of the free memory, or what ``max_memory`` leaves; a dask.array stays where it is.
+    """
+    (m, n), most = source.shape, source.workspace.most_bytes
+    room = available_memory() // 2 if most is None else min(most, available_memory() // 2)
+    if source.maps_lazily or SPLITTING_BYTES * m * n > room:
         return inf
     rho, side = max(source.observed_fraction, 1e-12), min(m, n)
     if isinstance(problem, NoiseBounded | Constrained):

@@ -198,6 +198,16 @@ def make_term(problem: Problem, data: Any) -> DataTerm:
     return term
 
 
+def check_room(source: Source, entry_bytes: int, words: str) -> None:
+    """A ValueError where ``max_memory`` leaves less than so many bytes for each entry of the matrix."""
+    needed, most = entry_bytes * source.shape[0] * source.shape[1], source.workspace.most_bytes
+    if most is not None and needed > most:
+        raise ValueError(
+            f"{words} {entry_bytes // source.dtype.itemsize} matrices of the size of X in memory, "
+            f"{needed / 1e6:,.0f} MB, and max_memory leaves {most / 1e6:,.0f} MB. The method 'hybrid' keeps none."
+        )
+
+
 def intervals(source: Source, dtype: Any = np.float64) -> tuple[Array, Array]:
     """(low, high) of all entries, as the source sees the matrix; the same array where they agree.
 

@@ -77,7 +77,7 @@ def at_zero(data: Data, rng: np.random.Generator) -> FrankWolfeState:
     measurements = measured(data)
     b = measurements.b
     gradient = measurements.adjoint(b)
-    count = min(3, *data.shape)
+    count = min(4, *data.shape)
     return FrankWolfeState(
         atoms=Atoms(data.shape),
         sparse=np.zeros(data.shape, gradient.dtype),

@@ -1,4 +1,4 @@
-"""What the paper's algorithms ask of data b = A[M]: of measurements, and of a matrix with entries Ω, where A = P_Ω.
+"""What the paper's algorithms ask of b = A[M]: of measurements, and of a matrix with entries Ω, where A = P_Ω.
 
 :class:`~rankwolf.data.measurements.Measurements` answers it for operators, :class:`Observed` for entries.
 """
@@ -19,7 +19,7 @@ from rankwolf.oracles import l1
 from rankwolf.problem import SmoothProblem
 from rankwolf.sensing.base import Products
 from rankwolf.solvers.base import MeasuredSolution, Solution
-from rankwolf.solvers.data_terms import intervals
+from rankwolf.solvers.data_terms import check_room, intervals
 
 # What a run keeps at most: b, L, S, their images, r and temporary arrays.
 MATRICES = 12
@@ -39,15 +39,7 @@ class Observed:
 
     def __init__(self, source: Source) -> None:
         self.source, self.shape, self.dtype = source, source.shape, source.dtype
-        needed, most = (
-            MATRICES * source.dtype.itemsize * self.shape[0] * self.shape[1],
-            source.workspace.most_bytes,
-        )
-        if most is not None and needed > most:
-            raise ValueError(
-                f"The paper's methods keep {MATRICES} matrices of the size of X in memory, {needed / 1e6:,.0f} MB, and "
-                f"max_memory leaves {most / 1e6:,.0f} MB. The method 'hybrid' keeps none."
-            )
+        check_room(source, MATRICES * source.dtype.itemsize, "The paper's methods keep")
         low, high = intervals(source, source.dtype)
         self.seen = None if low is high else np.isfinite(low)
         self.b = low if self.seen is None else np.where(self.seen, low, low.dtype.type(0))
