@@ -13,7 +13,8 @@ splitting  4e-4 + (12 + 0.1·k)·1e-9·mn     weights 27·(1e-3/δ)^0.2/ρ^0.5, 
 =========  ==============================  =================================================================
 
 Splitting keeps ten arrays of the matrix's size in double precision; where they do not fit into half of the available
-memory or into ``max_memory``, or where the matrix is on workers, its cost is infinite. The exponents and constants are rounded from runs on one machine, on faces, videos and
+memory or into ``max_memory``, or where the matrix is on workers, its cost is infinite.
+The exponents and constants are rounded from runs on one machine, on faces, videos and
 panels, and no script checks them; only ratios matter, and near the border both methods take about the same time.
 
 The model may be wrong about a matrix. So a run of passes that has cost as much as splitting was expected to cost goes
