@@ -130,8 +130,9 @@ def decompose(
         A form of the problem that was made beforehand, such as one of your own, in place of the parameters above.
     method : str or Solver
         ``"splitting"`` for every form on a matrix that fits into memory some ten times over; ``"hybrid"`` for weights
-        and ``"path"`` around it for noise and radii, wherever the matrix is; ``"fw-t"`` for weights, ``"fw-p"`` for radii, ``"fw"``, ``"ista"`` and ``"fista"``
-        for both; ``"als"``, and no other, for a sparse matrix of observed entries, with weights; ``"auto"`` picks.
+        and ``"path"`` around it for noise and radii, wherever the matrix is; ``"fw-t"`` for weights, ``"fw-p"`` for
+        radii, ``"fw"``, ``"ista"`` and ``"fista"`` for both; ``"als"``, and no other, for a sparse matrix of observed
+        entries, with weights; ``"auto"`` picks.
         A solver object, such as ``rankwolf.solvers.FrankWolfe(step="line-search")``, carries its own settings.
     tol, stop : float, {"gap", "paper"}
         ``"gap"``: the certified relative distance to the optimum is at most ``tol``. ``"paper"``: the objective changed
