@@ -102,7 +102,7 @@ def test_processes_give_the_same_answer_as_memory(method, client):
     "form", [{"noise": 0.0}, {"noise": 40.0}, {"radii": (100.0, 500.0)}, {"radii": (1.0, 50.0)}]
 )
 def test_every_form_is_solved_on_workers(form):
-    """Before: where the pair had to be made allowed, columns of a handle were asked for, a TypeError."""
+    """By the search for weights around the hybrid; in memory splitting is taken, so both are only as near as ``tol``."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 4)) @ rng.standard_normal((4, 50))
     X[rng.random(X.shape) < 0.05] += 9.0
@@ -110,8 +110,10 @@ def test_every_form_is_solved_on_workers(form):
     with dask.config.set(scheduler="threads"):
         there = rw.decompose(as_dask(X, 100), **form, rng=0)
     assert there.status is here.status is rw.Status.GAP_REACHED
-    assert there.objective == pytest.approx(here.objective, rel=1e-6)
-    np.testing.assert_allclose(np.asarray(there.low_rank), np.asarray(here.low_rank), atol=1e-6)
+    assert there.method == "path"
+    assert there.objective == pytest.approx(here.objective, rel=2e-3)
+    if form == {"noise": 0.0}:
+        np.testing.assert_allclose(np.asarray(there.low_rank), np.asarray(here.low_rank), atol=1e-6)
 
 
 @pytest.mark.doubts("most of it is noise", "λ_S is below the noise", "iteration limit")

@@ -140,7 +140,7 @@ def test_play_moves_and_pause_stops(opened):
 def test_what_it_says(opened):
     tab, _ = opened
     assert tab.inner_text("h1").endswith("a <b>&amp; 'c'")
-    text = tab.inner_text("main")
+    text = tab.text_content("main")  # with what is below the fold
     for words in (
         "certified gap",
         "Singular values of L",
