@@ -102,7 +102,7 @@ def test_processes_give_the_same_answer_as_memory(method, client):
     "form", [{"noise": 0.0}, {"noise": 40.0}, {"radii": (100.0, 500.0)}, {"radii": (1.0, 50.0)}]
 )
 def test_every_form_is_solved_on_workers(form):
-    """By the search for weights around the hybrid; in memory splitting is taken, so both are only as near as ``tol``."""
+    """By a search for weights around the hybrid; splitting is taken in memory, so they agree within ``tol``."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 4)) @ rng.standard_normal((4, 50))
     X[rng.random(X.shape) < 0.05] += 9.0
