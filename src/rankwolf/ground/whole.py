@@ -49,18 +49,23 @@ def whole(path: Name, *, overwrite: bool = True) -> Iterator[Path]:
 @contextmanager
 def workshop(target: Path) -> Iterator[Path]:
     """A locked folder beside ``target``, for this block alone; it is removed at the end with what is still in it."""
+    folder, lock = target.parent / f"{PREFIX}{_random_word()}{SUFFIX}", None
     try:
-        remove_leftovers(target.parent)
-        folder, lock = _locked_folder(target.parent)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(target)) from error
-    try:
-        yield folder
-    except OSError as error:
-        raise _renamed(error, folder, target) from error
+        try:
+            remove_leftovers(target.parent)
+            lock = _lock_in(folder)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(target)) from error
+        try:
+            yield folder
+        except OSError as error:
+            raise _renamed(error, folder, target) from error
     finally:
-        lock.close()  # first: Windows removes no open file
-        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            _end(folder, lock)
+        except BaseException:  # a signal came in between
+            _end(folder, lock)
+            raise
 
 
 def replace(new: Path, target: Path) -> None:
@@ -111,24 +116,23 @@ def _random_word() -> str:
     return os.urandom(8).hex()
 
 
-def _locked_folder(parent: Path) -> tuple[Path, IO[bytes]]:
-    """A new folder, and the locked file in it that says that its process is alive."""
-    folder = parent / f"{PREFIX}{_random_word()}{SUFFIX}"
+def _lock_in(folder: Path) -> IO[bytes]:
+    """Make the folder; the locked file in it says that its process is alive."""
+    folder.mkdir(0o700)
+    lock = open(folder / LOCK, "xb", buffering=0)  # noqa: SIM115 - open as long as the folder is used
     try:
-        folder.mkdir(0o700)
-        lock = open(folder / LOCK, "xb", buffering=0)  # noqa: SIM115 - open as long as the folder is used
-        try:
-            platform.lock(lock)
-            lock.write(LOCKED)
-        except BaseException:
-            lock.close()
-            raise
-    except FileExistsError:
-        raise  # somebody else's, whatever it is
-    except BaseException:  # Ctrl-C among them
-        shutil.rmtree(folder, ignore_errors=True)
+        platform.lock(lock)
+        lock.write(LOCKED)
+    except BaseException:
+        lock.close()
         raise
-    return folder, lock
+    return lock
+
+
+def _end(folder: Path, lock: IO[bytes] | None) -> None:
+    if lock is not None:
+        lock.close()  # first: Windows removes no open file
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _exchange(new: Path, target: Path) -> None:
