@@ -13,12 +13,15 @@ import pytest
 
 import rankwolf as rw
 from rankwolf.data import InMemory, MappedArray, OnDisk, Task, as_stored
+from rankwolf.data.open import check_source, open_source
 from rankwolf.data.stored import Stored
 from rankwolf.data.summary import Describe
 from rankwolf.data.tasks import Sums
 from rankwolf.data.workspace import Workspace
 from rankwolf.ground.complaints import parse_size
 from rankwolf.platform import resident_memory
+from rankwolf.problem import Constrained
+from rankwolf.solvers.auto import choice
 
 h5py = pytest.importorskip("h5py")
 zarr = pytest.importorskip("zarr")
@@ -348,12 +351,12 @@ def test_the_limit_is_kept(method, rank, settings, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["x.npy"]
 
 
-@pytest.mark.parametrize("method", ["fw-t", "fista"])
+@pytest.mark.parametrize("method", ["fw-t", "fista", "splitting"])
 def test_the_papers_methods_say_what_they_need(method, tmp_path):
     np.save(tmp_path / "x.npy", np.ones((100_000, 100), np.uint8))
     X = np.load(tmp_path / "x.npy", mmap_mode="r")
     with pytest.raises(
-        ValueError, match=r"keep 12 matrices .* 480 MB, and max_memory leaves .* 'hybrid' keeps none"
+        ValueError, match=r"keeps (48|80) bytes .* (480|800) MB, and max_memory leaves .* 'path' keep none"
     ):
         rw.decompose(X, method=method, delta=1e-2, max_memory=resident_memory() + 100_000_000)
 
@@ -404,3 +407,17 @@ def test_rows_and_portions_of_a_store(store, tmp_path, monkeypatch):
     numbers = np.array([0, 3, 4, 250, 500])
     np.testing.assert_array_equal(stored.rows(numbers), X[numbers])
     np.testing.assert_array_equal(stored[490:], X[490:])
+
+
+def test_auto_keeps_to_the_memory_that_is_left(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 2)) @ rng.standard_normal((2, 40)) + 0.1 * rng.standard_normal((3000, 40))
+    np.save(tmp_path / "x.npy", X)
+    X = np.load(tmp_path / "x.npy", mmap_mode="r")
+    problem = Constrained(100.0, 500.0)
+    ways = []
+    for most in (None, 10**6):
+        source = check_source(open_source(X, n_threads=1))
+        source.workspace = Workspace(most)
+        ways.append(choice(problem, source)[0])
+    assert ways == ["splitting", "path"]

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankwolf import sensing
-from rankwolf.sensing import checks
+from rankwolf.data.measurements import Measurements
+from rankwolf.sensing import as_sensing, checks
 
 with warnings.catch_warnings():  # PyLops looks for a CUDA device when it is imported
     warnings.simplefilter("ignore")
@@ -191,3 +192,18 @@ def test_what_operators_say_about_their_rows_and_columns(make, size):
     assert e is None or is_below(full.conj().T @ full, np.broadcast_to(e, A.shape))
     if A.semi_orthogonal is not None:
         np.testing.assert_allclose(full @ full.conj().T, A.semi_orthogonal * np.eye(A.size), atol=1e-10)
+
+
+def test_the_bound_of_each_measurement_follows_where_samples_crowd():
+    """Of two functions nothing is known; AA* ≼ diag(d) all the same, and d is small where few samples are."""
+    rng = np.random.default_rng(0)
+    places = np.sort(np.concatenate([rng.uniform(-0.05, 0.05, 60), rng.uniform(-0.5, 0.5, 30)]))
+    E = np.exp(-2j * np.pi * places[:, None] * np.arange(-10, 10)) / 20**0.5
+    pair = (lambda x: x @ E.T, lambda y: y.reshape(3, -1) @ E.conj())
+    A = as_sensing(pair, (3, 20))
+    data = Measurements(A.apply(rng.standard_normal((3, 20)) + 0j), A, dtype=complex)
+    bounds = data.row_bound.reshape(3, -1)[0]
+    scaled = E / np.sqrt(bounds)[:, None]
+    assert np.linalg.norm(scaled, 2) <= 1.0 + 1e-9
+    assert bounds.max() / bounds.min() > 3.0
+    assert np.sum(np.abs(scaled) ** 2) > 1.5 * np.sum(np.abs(E) ** 2) / np.linalg.norm(E, 2) ** 2

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rankwolf.ground.low_rank import LowRank
 from rankwolf.video import MaskRule
-from rankwolf.video.mask import Look, Threshold
+from rankwolf.video.mask import Look, Threshold, in_light_of
 from rankwolf.video.picture import Picture
 from rankwolf.video.residual_noise import Residual
 from rankwolf.video.tidy import drop_small, fill_holes, majority
@@ -153,3 +153,15 @@ def test_the_sizes_of_a_rule_follow_small_pictures_and_not_large_ones():
 def test_a_rule_that_makes_no_sense_is_refused(changes):
     with pytest.raises(ValueError, match=next(iter(changes))):
         MaskRule(**changes)
+
+
+def test_the_scene_takes_the_light_of_the_background_around_it():
+    scene = np.random.default_rng(0).integers(60, 120, (40, 60, 3)).astype(np.uint8)
+    background = 1.5 * scene.astype(np.float32)
+    objects = np.zeros((40, 60), np.bool_)
+    objects[10:20, 20:30] = True
+    shown = background.copy()
+    shown[objects] = 255.0  # what L has taken in
+    found = in_light_of(shown, scene, objects)
+    np.testing.assert_array_equal(found[~objects], background[~objects])
+    assert np.abs(found - background)[objects].max() < 3.0

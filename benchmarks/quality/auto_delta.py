@@ -12,8 +12,8 @@ columns, a cell of 1e12. Reported:
   whose λ_S is that of ``auto``, of ``refit``, and of an oracle who knows the rank and which entries are outliers, and
   fits L by least squares to the others.
 
-``--seed`` changes the data: the constants of the estimate were chosen on seeds 0 to 3 (``weights_constants`` asks how
-much that matters). ``--settings`` takes some of the settings, by number. ``--tol`` is the relative gap to which
+``--seed`` changes the data: the constants of the estimate were chosen on seeds 0 to 3.
+``--settings`` takes some of the settings, by number. ``--tol`` is the relative gap to which
 ``auto`` and every δ of the grid are solved. It was 5e-3 until one setting missed; both are quoted in the documents.
 """
 

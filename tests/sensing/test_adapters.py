@@ -130,3 +130,20 @@ def test_errors_name_the_remedy(operator, shape, message):
         ValueError, match=r"'b' parameter of recover must be of shape \(12, 6, 5\), or a vector"
     ):
         rw.recover(np.ones((6, 12, 5)), *functions())
+
+
+def test_an_operator_of_one_image_serves_every_frame_of_b():
+    class Nufft:  # as mri-nufft's operators look
+        shape = IMAGE
+
+        def op(self, image):
+            return np.fft.fft2(image, norm="ortho").ravel()
+
+        def adj_op(self, values):
+            return np.fft.ifft2(values.reshape(IMAGE), norm="ortho")
+
+    operator = Nufft()
+    b = np.stack([operator.op(frame) for frame in SERIES[:4]])
+    A = sensing.as_sensing(operator, None, b)
+    assert A.shape == (4, IMAGE[0] * IMAGE[1])
+    np.testing.assert_allclose(A.apply(SERIES[:4].reshape(4, -1) + 0j), b.ravel(), atol=1e-5)

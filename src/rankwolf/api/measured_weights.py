@@ -54,7 +54,8 @@ class HeldOutSettings:
     """So many points without such a gain are passed over: a direction may wait for the next one."""
     boost: float = 3.0
     """The first γ of the path, in units of that of a run to the optimum: with few iterations at each point, L and S
-    should move fast. Better than 1 on two of two recorded series and 22 of 48 rendered ones, and on short series."""
+    should move fast. Against 1, errors fall by 5 % on average on the two recorded series, rise by 1 % on eight kinds of
+    rendered ones, and short series are no longer lost."""
     last_steps: int = 8
     """Iterations on all measurements that follow, where the run ends at the pair that predicts best."""
     most_refits: int = 8

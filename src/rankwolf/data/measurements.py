@@ -21,14 +21,16 @@ from rankwolf.ground.low_rank import LowRank
 from rankwolf.ground.once import computed_once
 from rankwolf.sensing import checks
 from rankwolf.sensing.base import Products, Sensing
+from rankwolf.sensing.weighting import Weighting
 
 SINGLE = (np.dtype(np.float32), np.dtype(np.complex64))
 # An operator's structure is used for products with A*y only if p is at most one in so many of mn. The ℓ1 norm needs
 # every entry of A*y, so the dense matrix is there in any case, and with more measurements a product with it is as fast
 # (measured for masks, cosines and Fourier).
 SPARSE_COST = 8
-# Rounds in which the density of samples is found, steps of the power method that bounds AA* by it, and its margin.
-DENSITY_ROUNDS, POWER_STEPS, NORM_MARGIN = 4, 20, 1.1
+# Rounds in which the density of samples is found, more of which change the steps little; and by which factor it must
+# make them longer to be worth its products.
+DENSITY_ROUNDS, MUCH_LONGER = 4, 1.5
 # An operator is made a matrix only if it has at most so many rows.
 MOST_ROWS = 1000
 
@@ -178,27 +180,26 @@ class Measurements:
         """d with AA* ≼ diag(d), p numbers or one for all: the operator's own bound, or else an estimate.
 
         Where samples crowd, as in the middle of k-space, ‖A‖² is far too large for the others. So d is found as the
-        density of samples is: by d ← d·|AA*(1/d)| a few times (Pipe and Menon, 1999), and scaled until AA* ≼ diag(d) up
-        to an estimate. It is taken where its steps are longer than those of ‖A‖² on average. About 50 products.
+        density of samples is, by d ← d·|AA*(1/d)| a few times (Pipe and Menon, 1999), and scaled by an estimate of the
+        norm so that AA* ≼ diag(d). It is taken where that makes steps longer on average. About 70 products with A and
+        as many with A*, which are not counted.
         """
         known = self.sensing.row_bound(self.real)
         if known is not None:
             return known
         if self.device is not None or self.size < 2:
             return self.norm**2
-        rng, density = np.random.default_rng(0), np.ones(self.size)
+        A, real, density = self.sensing, self.real, np.ones(self.size)
+        y = np.random.default_rng(0).standard_normal(self.size)
         with self.one_blas_thread():
             for _ in range(DENSITY_ROUNDS):
-                image = self.apply(self.adjoint(self.native(1.0 / density)))
-                density = density * np.maximum(np.abs(image), 1e-6 * float(np.max(np.abs(image))))
-            root, y = density**-0.5, rng.standard_normal(self.size)
-            plain, scaled = (float(np.linalg.norm(self.adjoint(self.native(x)))) for x in (y, root * y))
-            length = 1.0
-            for _ in range(POWER_STEPS):
-                y = root * self.apply(self.adjoint(self.native(root * y / np.linalg.norm(y))))
-                length = float(np.linalg.norm(y))
-        bound: Array = density * (NORM_MARGIN * length)
-        longer = scaled**2 / (NORM_MARGIN * length) > 1.5 * plain**2 / self.norm**2
+                image = np.abs(A.apply(A.adjoint_on(1.0 / density, real)))
+                density = density * np.maximum(image, 1e-6 * float(image.max()))
+            root = density**-0.5
+            scale = checks.estimate_norm(Weighting(root[None]) @ A, real) ** 2
+            plain, scaled = (float(np.linalg.norm(A.adjoint_on(x, real))) for x in (y, root * y))
+        bound: Array = density * scale
+        longer = scaled**2 / scale > MUCH_LONGER * plain**2 / self.norm**2
         return bound if longer and np.all(np.isfinite(bound)) else self.norm**2
 
     @property

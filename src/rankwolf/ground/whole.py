@@ -49,23 +49,25 @@ def whole(path: Name, *, overwrite: bool = True) -> Iterator[Path]:
 @contextmanager
 def workshop(target: Path) -> Iterator[Path]:
     """A locked folder beside ``target``, for this block alone; it is removed at the end with what is still in it."""
-    folder, lock = target.parent / f"{PREFIX}{_random_word()}{SUFFIX}", None
+    folder, lock, is_ours = target.parent / f"{PREFIX}{_random_word()}{SUFFIX}", None, True
     try:
         try:
             remove_leftovers(target.parent)
             lock = _lock_in(folder)
         except OSError as error:
+            is_ours = not isinstance(error, FileExistsError)
             raise OSError(error.errno, error.strerror, str(target)) from error
         try:
             yield folder
         except OSError as error:
             raise _renamed(error, folder, target) from error
     finally:
-        try:
-            _end(folder, lock)
-        except BaseException:  # a signal came in between
-            _end(folder, lock)
-            raise
+        if is_ours:
+            try:
+                _end(folder, lock)
+            except BaseException:  # a signal came in between
+                _end(folder, lock)
+                raise
 
 
 def replace(new: Path, target: Path) -> None:

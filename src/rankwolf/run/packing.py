@@ -21,8 +21,8 @@ from rankwolf.files.npz import Archive
 from rankwolf.ground.arrays import Array
 
 BLOCK_BYTES = 16 * 2**20
-# How many times m·n·largest² of the data a number of a state may be. A larger one was not written by a run, and its
-# powers would overflow.
+# A number in a state is at most this many times m·n·largest² of the data. A run never writes a larger one, whose powers
+# would overflow.
 BEYOND = 1e60
 
 

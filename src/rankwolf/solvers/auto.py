@@ -33,12 +33,11 @@ from rankwolf.data import Source
 from rankwolf.platform import available_memory
 from rankwolf.problem import Constrained, NoiseBounded, Problem
 from rankwolf.solvers.base import Certificate, Report, Solver, Start
+from rankwolf.solvers.data_terms import SPLITTING_BYTES
 from rankwolf.solvers.hybrid import Hybrid
 from rankwolf.solvers.path import Path
 from rankwolf.solvers.splitting import Splitting
 
-# Arrays of the matrix's size that splitting keeps, in bytes an entry.
-SPLITTING_BYTES = 80
 # A run of passes is not given up before this many times the expected iterations.
 PATIENCE = 2.0
 
@@ -114,12 +113,12 @@ class Auto(Solver[Problem, AutoState]):
         return f"{state.at_work} after a stall" if state.changed else state.at_work
 
     def init(self, problem: Problem, data: Source, rng: np.random.Generator) -> AutoState:
-        """The chosen solver's."""
+        """The first state of the solver that is expected to cost less."""
         name, limit = choice(problem, data)
         return AutoState(name, WORKERS[name].init(problem, data, rng), limit)
 
     def init_at(self, problem: Problem, data: Source, rng: np.random.Generator, start: Start) -> AutoState:
-        """The chosen solver's."""
+        """The state of that solver at a given L."""
         name, limit = choice(problem, data)
         return AutoState(name, WORKERS[name].init_at(problem, data, rng, start), limit)
 

@@ -17,6 +17,8 @@ from rankwolf.data.tiles import dense_with_nan, is_sparse
 from rankwolf.ground.arrays import Array, inner, like, namespace
 from rankwolf.problem import Problem
 
+# Splitting keeps ten arrays of the matrix's size in double precision.
+SPLITTING_BYTES = 80
 # An operator without orthonormal rows that has at most so many entries as a matrix (160 MB) is made a matrix first.
 DENSE_ENTRIES = 20_000_000
 
@@ -31,6 +33,7 @@ class DataTerm(ABC):
 
     bound: float = 1.0
     bounds: Array | None = None
+    typical_bound: float = 1.0
     exact: bool = True
     identity: bool = False
     curvature: Array | None = None
@@ -120,9 +123,12 @@ class MeasuredTerm(DataTerm):
         self.exact = scale is not None and data.one_field  # of real matrices, mirror images say the same
         self.bound = float(np.max(data.row_bound) if scale is None else scale) or 1.0
         if scale is None and problem.most_misfit == np.inf and np.ndim(data.row_bound):
-            # No y is measured where A misses it; any step will do there.
-            lengths = np.asarray(data.row_bound, np.float64)
-            self.bounds = data.native(np.maximum(lengths, 1e-12 * float(lengths.max()))).real
+            # Where A gives 0 whatever X is, d is 0, and any step will do.
+            bounds = np.asarray(data.row_bound, np.float64)
+            bounds = np.maximum(bounds, 1e-12 * float(bounds.max()))
+            self.bounds, self.typical_bound = data.native(bounds).real, float(np.mean(bounds))
+        else:
+            self.typical_bound = self.bound
 
     def image(self, x: Array) -> Array:
         """One product with A; 0 where a measurement is held out."""
@@ -184,6 +190,7 @@ def make_term(problem: Problem, data: Any) -> DataTerm:
     A ValueError where no pair comes as close to b as ``noise`` asks.
     """
     if isinstance(data, Source):
+        check_room(data, SPLITTING_BYTES, "Splitting")
         return EntriesTerm(*intervals(data))
     structured = data.sensing.semi_orthogonal is not None and data.one_field
     rows = None if structured else data.as_matrix(DENSE_ENTRIES)
@@ -198,13 +205,13 @@ def make_term(problem: Problem, data: Any) -> DataTerm:
     return term
 
 
-def check_room(source: Source, entry_bytes: int, words: str) -> None:
-    """A ValueError where ``max_memory`` leaves less than so many bytes for each entry of the matrix."""
+def check_room(source: Source, entry_bytes: int, who: str) -> None:
+    """A ValueError where ``max_memory`` leaves less than a method, ``who``, keeps for each entry of the matrix."""
     needed, most = entry_bytes * source.shape[0] * source.shape[1], source.workspace.most_bytes
     if most is not None and needed > most:
         raise ValueError(
-            f"{words} {entry_bytes // source.dtype.itemsize} matrices of the size of X in memory, "
-            f"{needed / 1e6:,.0f} MB, and max_memory leaves {most / 1e6:,.0f} MB. The method 'hybrid' keeps none."
+            f"{who} keeps {entry_bytes} bytes in memory for each entry of X, {needed / 1e6:,.0f} MB, and max_memory "
+            f"leaves {most / 1e6:,.0f} MB. The methods 'hybrid' and 'path' keep none."
         )
 
 

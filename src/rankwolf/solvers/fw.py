@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import nan
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -180,6 +180,8 @@ class FrankWolfeMethod(Solver[Any, FrankWolfeState]):
 
     takes = ("entries", "measurements")
     states = (FrankWolfeState, Atoms)
+    keeps_sparse: ClassVar[bool] = False
+    """Whether S is returned as it is; else, for entries, the best S for L."""
 
     def __init__(self, oracle_tol: float = ORACLE_TOL, oracle_products: int = ORACLE_PRODUCTS) -> None:
         self.oracle_tol, self.oracle_products = oracle_tol, oracle_products
@@ -213,8 +215,9 @@ class FrankWolfeMethod(Solver[Any, FrankWolfeState]):
     def solution(self, problem: SmoothProblem, data: Data, state: FrankWolfeState) -> Any:
         """L from its atoms, and S."""
         low_rank = state.atoms.low_rank(state.sparse.dtype)
-        keeps = isinstance(self, FrankWolfe)
-        return solution(problem, state.data, low_rank, state.sparse, state.best_dual, keeps_S=keeps)
+        return solution(
+            problem, state.data, low_rank, state.sparse, state.best_dual, keeps_S=self.keeps_sparse
+        )
 
 
 class FrankWolfe(FrankWolfeMethod):
@@ -234,6 +237,7 @@ class FrankWolfe(FrankWolfeMethod):
 
     name = "fw"
     solves = (SmoothProblem,)
+    keeps_sparse = True
 
     def __init__(
         self,

@@ -39,7 +39,7 @@ class Observed:
 
     def __init__(self, source: Source) -> None:
         self.source, self.shape, self.dtype = source, source.shape, source.dtype
-        check_room(source, MATRICES * source.dtype.itemsize, "The paper's methods keep")
+        check_room(source, MATRICES * source.dtype.itemsize, "A method of the paper")
         low, high = intervals(source, source.dtype)
         self.seen = None if low is high else np.isfinite(low)
         self.b = low if self.seen is None else np.where(self.seen, low, low.dtype.type(0))

@@ -194,8 +194,8 @@ class Splitting(Solver[Problem, SplittingState]):
         image = state.image
         if image is None:
             image = state.low_rank if state.sparse is None else state.low_rank + state.sparse
-        longest = term.bound if term.bounds is None else term.bounds
-        sigma = 1.0 / ((1.0 if state.sparse is None else 2.0) * gamma * longest)
+        bound = term.bound if term.bounds is None else term.bounds
+        sigma = 1.0 / ((1.0 if state.sparse is None else 2.0) * gamma * bound)
         # x⁺ = prox_γN(x + γA*y)
         pull = gamma * adjoint
         low_rank, state.found = proximal_L(problem, state.low_rank + pull, gamma, state.shrink_L)
@@ -227,11 +227,7 @@ class Splitting(Solver[Problem, SplittingState]):
         # (x, y) ← (x, y) + 1.65·((x⁺, y⁺) − (x, y))
         moves = [
             ("low_rank", low_rank, gamma**-0.5),
-            (
-                "dual",
-                dual,
-                (gamma * float(np.mean(term.bound if term.bounds is None else to_numpy(term.bounds)))) ** 0.5,
-            ),
+            ("dual", dual, (gamma * term.typical_bound) ** 0.5),
         ]
         if sparse is not None:
             moves.append(("sparse", sparse, gamma**-0.5))

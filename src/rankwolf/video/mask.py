@@ -230,6 +230,8 @@ def in_light_of(background: Array, scene: Array, objects: Array) -> Array:
 
     The light is the ratio of both, over a window of a quarter of the picture without the objects.
     """
+    if not objects.any():
+        return background
     rest = ~objects[..., None]
     size = (max(objects.shape) // 4, max(objects.shape) // 4, 1)
     here, usual = (
